@@ -28,8 +28,7 @@ fn define<M>(
     kernel: impl straightline::dispatch::IntoKernel<M>,
 ) -> OperatorHandle {
     let op = lib.def(schema).expect("a schema");
-    lib.impl_at(&op.name().to_string(), K::CPU, kernel)
-        .expect("a kernel that fits");
+    lib.impl_at(&op.name().to_string(), K::CPU, kernel).expect("a kernel that fits");
     op
 }
 
@@ -39,11 +38,8 @@ fn typed<A: Args + 'static, R: Ret>(op: OperatorHandle) -> TypedHandle<A, R> {
 
 fn empty_kernel(c: &mut Criterion) {
     let mut lib = Library::fragment("bench").expect("a namespace");
-    let op = define(
-        &mut lib,
-        "nothing(Tensor a, Tensor b) -> int",
-        |_: &Tensor, _: &Tensor| Ok(0i64),
-    );
+    let op =
+        define(&mut lib, "nothing(Tensor a, Tensor b) -> int", |_: &Tensor, _: &Tensor| Ok(0i64));
     let nothing = typed::<Two, i64>(op);
     let x = tensor();
 
@@ -92,16 +88,14 @@ fn interposed_keys(c: &mut Criterion) {
             let layer = move |keys: DispatchKeySet, a: &Tensor, b: &Tensor| {
                 call.redispatch(keys & below, (a, b))
             };
-            lib.impl_at(&op.name().to_string(), *key, layer)
-                .expect("a kernel that fits");
+            lib.impl_at(&op.name().to_string(), *key, layer).expect("a kernel that fits");
         }
         let boxed = define(&mut lib, &schema("boxed"), kernel);
         for key in keys {
             let below = DispatchKeySet::full_after(*key);
             let layer =
                 Kernel::boxed(move |op, keys, stack| op.redispatch_boxed(keys & below, stack));
-            lib.impl_at(&boxed.name().to_string(), *key, layer)
-                .expect("a boxed kernel fits all");
+            lib.impl_at(&boxed.name().to_string(), *key, layer).expect("a boxed kernel fits all");
         }
 
         let _keys = IncludeGuard::new(DispatchKeySet::of(keys));
@@ -130,11 +124,7 @@ fn key_sets(c: &mut Criterion) {
     let one = typed::<(&'static Tensor,), i64>(one);
     group.bench_function("1", |b| b.iter(|| one.call((black_box(&x),))));
 
-    let two = define(
-        &mut lib,
-        "two(Tensor a, Tensor b) -> int",
-        |_: &Tensor, _: &Tensor| Ok(0i64),
-    );
+    let two = define(&mut lib, "two(Tensor a, Tensor b) -> int", |_: &Tensor, _: &Tensor| Ok(0i64));
     let two = typed::<Two, i64>(two);
     group.bench_function("2", |b| {
         b.iter(|| two.call((black_box(&x), black_box(&x))));
@@ -170,9 +160,7 @@ fn key_sets(c: &mut Criterion) {
         });
     });
 
-    let list = define(&mut lib, "list(Tensor[] xs) -> int", |_: &[Tensor]| {
-        Ok(0i64)
-    });
+    let list = define(&mut lib, "list(Tensor[] xs) -> int", |_: &[Tensor]| Ok(0i64));
     let list = typed::<(&'static [Tensor],), i64>(list);
     let xs: Vec<Tensor> = (0..8).map(|_| tensor()).collect();
     group.bench_function("list of 8", |b| b.iter(|| list.call((black_box(&xs),))));
@@ -200,11 +188,8 @@ fn whole_operator(c: &mut Criterion) {
 fn threads(c: &mut Criterion) {
     const CALLS: u64 = 20_000;
     let mut lib = Library::fragment("bench").expect("a namespace");
-    let op = define(
-        &mut lib,
-        "shared(Tensor a, Tensor b) -> int",
-        |_: &Tensor, _: &Tensor| Ok(0i64),
-    );
+    let op =
+        define(&mut lib, "shared(Tensor a, Tensor b) -> int", |_: &Tensor, _: &Tensor| Ok(0i64));
     let shared = typed::<Two, i64>(op);
 
     let mut group = c.benchmark_group("dispatch/threads");
@@ -223,10 +208,8 @@ fn threads(c: &mut Criterion) {
             };
             std::thread::scope(|scope| {
                 let handles: Vec<_> = (0..threads).map(|_| scope.spawn(one)).collect();
-                let spans: Vec<_> = handles
-                    .into_iter()
-                    .map(|h| h.join().expect("no kernel panics"))
-                    .collect();
+                let spans: Vec<_> =
+                    handles.into_iter().map(|h| h.join().expect("no kernel panics")).collect();
                 let first = spans.iter().map(|s| s.0).min().expect("a thread");
                 let last = spans.iter().map(|s| s.1).max().expect("a thread");
                 last - first
@@ -247,9 +230,7 @@ fn threads(c: &mut Criterion) {
 
 fn registration(c: &mut Criterion) {
     let mut group = c.benchmark_group("dispatch/registration");
-    group
-        .sample_size(10)
-        .measurement_time(Duration::from_secs(2));
+    group.sample_size(10).measurement_time(Duration::from_secs(2));
     let names: Vec<String> = (0..3000).map(|i| format!("operator_{i}")).collect();
     let mut round = 0;
     group.bench_function("3000 operators, 3 kernels each", |b| {

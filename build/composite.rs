@@ -13,19 +13,10 @@ pub(crate) fn kernel(op: &Declared<'_>, composite: &Composite) -> Result<String,
     }
     body += &match composite.results {
         // what the call gives is what the operator gives
-        [
-            Expr::Call {
-                op,
-                args,
-                result: None,
-            },
-        ] => writer.call(op.schema(), args)?,
+        [Expr::Call { op, args, result: None }] => writer.call(op.schema(), args)?,
         [one] => format!("Ok({})", writer.made(one)?),
         all => {
-            let all = all
-                .iter()
-                .map(|e| writer.made(e))
-                .collect::<Result<Vec<_>, _>>()?;
+            let all = all.iter().map(|e| writer.made(e)).collect::<Result<Vec<_>, _>>()?;
             format!("Ok(({}))", all.join(", "))
         }
     };
@@ -46,13 +37,7 @@ pub(crate) fn has_steps(composite: &Composite) -> bool {
             _ => 0,
         }
     }
-    composite
-        .locals
-        .iter()
-        .chain(composite.results)
-        .map(calls)
-        .sum::<usize>()
-        > 1
+    composite.locals.iter().chain(composite.results).map(calls).sum::<usize>() > 1
 }
 
 struct Writer<'a> {
@@ -106,10 +91,7 @@ impl Writer<'_> {
                 format!("&{}", self.made(e)?)
             }
             (Expr::List(all), SchemaType::List(item, _)) if **item == SchemaType::Tensor => {
-                let all = all
-                    .iter()
-                    .map(|e| self.made(e))
-                    .collect::<Result<Vec<_>, _>>()?;
+                let all = all.iter().map(|e| self.made(e)).collect::<Result<Vec<_>, _>>()?;
                 format!("&[{}]", all.join(", "))
             }
             (Expr::List(all), SchemaType::List(item, _)) => {

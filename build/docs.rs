@@ -3,16 +3,8 @@
 use crate::op::Declared;
 
 /// What an example may name of the crate without a `use` of its own.
-const IMPORTED: [&str; 8] = [
-    "DType",
-    "Device",
-    "Generator",
-    "QScheme",
-    "Reduction",
-    "Scalar",
-    "Tensor",
-    "tensor",
-];
+const IMPORTED: [&str; 8] =
+    ["DType", "Device", "Generator", "QScheme", "Reduction", "Scalar", "Tensor", "tensor"];
 
 impl Declared<'_> {
     /// What the wrapper's documentation says.
@@ -42,30 +34,21 @@ impl Declared<'_> {
 
 /// Lines of documentation.
 pub(crate) fn comment(text: &str) -> String {
-    text.lines().fold(String::new(), |out, line| {
-        out + format!("/// {line}").trim_end() + "\n"
-    })
+    text.lines().fold(String::new(), |out, line| out + format!("/// {line}").trim_end() + "\n")
 }
 
 /// An example as a test: with a `use` of what it names, and `?`.
 pub(crate) fn doc_test(example: &str) -> String {
     let mut names = Vec::new();
     if !example.starts_with("use ") {
-        names.extend(
-            IMPORTED
-                .into_iter()
-                .filter(|name| names_item(example, name)),
-        );
+        names.extend(IMPORTED.into_iter().filter(|name| names_item(example, name)));
     }
     let uses = match &names[..] {
         [] => String::new(),
         [one] => format!("use straightline::{one};\n"),
         many => format!("use straightline::{{{}}};\n", many.join(", ")),
     };
-    format!(
-        "{uses}{}\n# Ok::<(), straightline::Error>(())\n",
-        example.trim_end()
-    )
+    format!("{uses}{}\n# Ok::<(), straightline::Error>(())\n", example.trim_end())
 }
 
 /// Whether code names an item by itself: a type, or a function that it calls.

@@ -30,9 +30,7 @@ pub(crate) fn kernel_path(kernel: &str) -> String {
 
 /// Whether the dispatcher has a key of this name that kernels can be registered at.
 pub(crate) fn is_key(name: &str) -> bool {
-    DispatchKey::ALL
-        .iter()
-        .any(|k| k.name() == name && (k.is_runtime() || k.is_alias()))
+    DispatchKey::ALL.iter().any(|k| k.name() == name && (k.is_runtime() || k.is_alias()))
 }
 
 /// Where PyTorch's code generator puts autograd kernels: at `Autograd` for every operator that is

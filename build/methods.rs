@@ -64,13 +64,7 @@ impl<'a> Call<'a> {
         if numbers > 1 || (numbers == 1 && first) {
             return Err("one `or`, and no `.0` beside it: write the method by hand".into());
         }
-        Ok(Call {
-            name,
-            twin,
-            first,
-            params,
-            fixed,
-        })
+        Ok(Call { name, twin, first, params, fixed })
     }
 
     fn param(&self, arg: &str) -> Option<&Param<'a>> {
@@ -94,12 +88,7 @@ impl<'a> Param<'a> {
             None => (arg, false),
         };
         let arg = is_word(arg)?;
-        Ok(Param {
-            arg,
-            always,
-            name: name.unwrap_or(arg),
-            number,
-        })
+        Ok(Param { arg, always, name: name.unwrap_or(arg), number })
     }
 }
 
@@ -138,10 +127,7 @@ pub(crate) struct Methods<'a> {
 impl<'a> Methods<'a> {
     pub(crate) fn new(declared: &'a [Declared<'a>]) -> Methods<'a> {
         let by_name = declared.iter().map(|op| (op.schema.name.to_string(), op));
-        Methods {
-            operators: by_name.collect(),
-            families: BTreeMap::new(),
-        }
+        Methods { operators: by_name.collect(), families: BTreeMap::new() }
     }
 
     /// Writes the methods of an entry.
@@ -150,10 +136,7 @@ impl<'a> Methods<'a> {
             let at = |e: String| format!("the method `{}`: {e}", method.call);
             let call = Call::parse(method.call).map_err(at)?;
             let text = self.method(op, &call, method).map_err(at)?;
-            self.families
-                .entry(op.entry.file)
-                .or_default()
-                .push_str(&text);
+            self.families.entry(op.entry.file).or_default().push_str(&text);
         }
         Ok(())
     }
@@ -163,10 +146,7 @@ impl<'a> Methods<'a> {
         let mut out = String::new();
         for (file, text) in self.families {
             // writing to a String cannot fail
-            let _ = write!(
-                out,
-                "/// The operators of `{file}`.\nimpl Tensor {{\n{text}}}\n\n"
-            );
+            let _ = write!(out, "/// The operators of `{file}`.\nimpl Tensor {{\n{text}}}\n\n");
         }
         out
     }
@@ -429,10 +409,6 @@ fn see(
         }
     }
     let (first, rest) = text.split_once("\n\n").unwrap_or((text, ""));
-    let rest = if rest.is_empty() {
-        String::new()
-    } else {
-        format!("\n\n{rest}")
-    };
+    let rest = if rest.is_empty() { String::new() } else { format!("\n\n{rest}") };
     Ok(format!("{first} See {called}.{rest}"))
 }

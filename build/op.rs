@@ -43,11 +43,7 @@ impl<'a> Declared<'a> {
                     "unsafe" => "unsafe_".to_string(),
                     n => n.to_string(),
                 };
-                Ok(Param {
-                    name,
-                    rust,
-                    owned_static,
-                })
+                Ok(Param { name, rust, owned_static })
             })
             .collect::<Result<Vec<_>, String>>()?;
         let optional = entry.results == Results::Optional;
@@ -79,15 +75,8 @@ impl<'a> Declared<'a> {
         for key in autograd_keys(&kernels, schema) {
             kernels.push((key.to_string(), "fallthrough".to_string()));
         }
-        let mut declared = Declared {
-            entry,
-            schema,
-            function,
-            params,
-            returns,
-            kernels,
-            composed: None,
-        };
+        let mut declared =
+            Declared { entry, schema, function, params, returns, kernels, composed: None };
         let composed = (entry.op.composite()).map(|c| composite::kernel(&declared, c));
         declared.composed = composed.transpose()?;
         Ok(declared)
@@ -106,37 +95,23 @@ impl<'a> Declared<'a> {
         };
         let options = [option("dtype"), option("layout"), option("device")].join(", ");
         if self.schema.args.iter().any(|a| a.ty.is_dispatch_relevant()) {
-            format!(
-                "device_and_tensor_keys(device_keys({options}), {})",
-                self.tensors()
-            )
+            format!("device_and_tensor_keys(device_keys({options}), {})", self.tensors())
         } else {
             format!("device_keys({options})")
         }
     }
 
     pub(crate) fn typed(&self) -> String {
-        let args: String = self
-            .params
-            .iter()
-            .map(|p| format!("{}, ", p.owned_static))
-            .collect();
+        let args: String = self.params.iter().map(|p| format!("{}, ", p.owned_static)).collect();
         format!("TypedOp<({args}), {}>", self.returns)
     }
 
     pub(crate) fn signature(&self) -> String {
-        self.params
-            .iter()
-            .map(|p| format!("{}: {}", p.name, p.rust))
-            .collect::<Vec<_>>()
-            .join(", ")
+        self.params.iter().map(|p| format!("{}: {}", p.name, p.rust)).collect::<Vec<_>>().join(", ")
     }
 
     pub(crate) fn values(&self) -> String {
-        self.params
-            .iter()
-            .map(|p| format!("{}, ", p.name))
-            .collect()
+        self.params.iter().map(|p| format!("{}, ", p.name)).collect()
     }
 
     /// The tensors of the call, which have a say in where it goes.
@@ -177,12 +152,7 @@ impl<'a> Declared<'a> {
     }
 
     pub(crate) fn wrapper(&self, out: &mut String) {
-        let Declared {
-            schema,
-            function,
-            returns,
-            ..
-        } = self;
+        let Declared { schema, function, returns, .. } = self;
         let (handle, typed) = (self.handle(), self.typed());
         let (signature, values, given) = (self.signature(), self.values(), self.given());
         let name = &schema.name;
@@ -262,8 +232,7 @@ impl<'a> Declared<'a> {
     /// The positions of the arguments that are written.
     fn written(&self) -> u64 {
         let args = self.schema.args.iter().enumerate();
-        args.filter(|(_, a)| a.is_write())
-            .fold(0, |bits, (i, _)| bits | 1 << i)
+        args.filter(|(_, a)| a.is_write()).fold(0, |bits, (i, _)| bits | 1 << i)
     }
 
     /// Whether the dispatcher holds a kernel's operands around it: not where the kernel takes them
@@ -366,11 +335,7 @@ impl<'a> Declared<'a> {
             .collect();
         // a composite of other operators needs no second way
         if checks.is_empty()
-            || self
-                .entry
-                .kernels
-                .iter()
-                .any(|(key, _)| *key == "Functionalize")
+            || self.entry.kernels.iter().any(|(key, _)| *key == "Functionalize")
             || self.entry.of_others
         {
             return self.local(kernel);
@@ -536,8 +501,6 @@ fn return_type(ty: &SchemaType) -> Result<String, String> {
     match ty {
         SchemaType::Tensor => Ok("Tensor".into()),
         SchemaType::List(t, _) if **t == SchemaType::Tensor => Ok("Vec<Tensor>".into()),
-        _ => Err(format!(
-            "return type `{ty}` has no Rust form yet: add it to build.rs"
-        )),
+        _ => Err(format!("return type `{ty}` has no Rust form yet: add it to build.rs")),
     }
 }

@@ -94,9 +94,7 @@ fn generate(entries: &[Placed]) -> Result<[(&'static str, String); 4], String> {
 
 /// The base names of which some form draws random numbers, without the `_` of the one in place.
 fn random_bases(declared: &BTreeMap<String, Declared<'_>>) -> BTreeSet<String> {
-    let drawing = declared
-        .values()
-        .filter(|d| d.placed.entry.tags.iter().any(|t| is_random(t)));
+    let drawing = declared.values().filter(|d| d.placed.entry.tags.iter().any(|t| is_random(t)));
     drawing.map(|d| base(&d.schema).to_string()).collect()
 }
 
@@ -121,11 +119,7 @@ fn enumeration(out: &mut String, declared: &BTreeMap<String, Declared<'_>>) {
     );
     for d in declared.values() {
         let name = &d.schema.name;
-        let _ = writeln!(
-            out,
-            "    /// `{name}`.\n    {},",
-            variant(&name.to_string())
-        );
+        let _ = writeln!(out, "    /// `{name}`.\n    {},", variant(&name.to_string()));
     }
     out.push_str(
         "    /// An operator that is not in the catalogue.\n    Outside(Outside),\n}\n\n\
@@ -188,31 +182,19 @@ fn infos(
     random: &BTreeSet<String>,
 ) -> Result<(), String> {
     let count = declared.len();
-    let _ = writeln!(
-        out,
-        "/// By name.\npub(crate) static INFOS: [OpInfo; {count}] = ["
-    );
+    let _ = writeln!(out, "/// By name.\npub(crate) static INFOS: [OpInfo; {count}] = [");
     for (i, (name, d)) in declared.iter().enumerate() {
         let e = &d.placed.entry;
         let at = |e: String| d.placed.at(&e);
         let facts = [
-            (
-                "effects",
-                format!("Effects::{}", effect_name(effects(d)).map_err(at)?),
-            ),
+            ("effects", format!("Effects::{}", effect_name(effects(d)).map_err(at)?)),
             ("kind", format!("Kind::{:?}", e.kind().map_err(at)?)),
             ("flops", format!("&{:?}", e.flops)),
             ("draws", random.contains(base(&d.schema)).to_string()),
-            (
-                "divides",
-                e.tags.iter().any(|t| t == "integer_division").to_string(),
-            ),
+            ("divides", e.tags.iter().any(|t| t == "integer_division").to_string()),
             ("view", (e.view || d.schema.is_view()).to_string()),
             ("mutable", d.schema.is_mutable().to_string()),
-            (
-                "tolerance",
-                format!("Tolerance::{:?}", e.tolerance().map_err(at)?),
-            ),
+            ("tolerance", format!("Tolerance::{:?}", e.tolerance().map_err(at)?)),
         ];
         let facts: Vec<String> = facts.iter().map(|(f, v)| format!("{f}: {v}")).collect();
         let _ = writeln!(
@@ -223,15 +205,8 @@ fn infos(
             facts.join(", "),
         );
     }
-    let ops: Vec<String> = declared
-        .keys()
-        .map(|n| format!("Op::{}", variant(n)))
-        .collect();
-    let _ = writeln!(
-        out,
-        "];\n\nstatic OPS: [Op; {count}] = [{}];\n",
-        ops.join(", ")
-    );
+    let ops: Vec<String> = declared.keys().map(|n| format!("Op::{}", variant(n))).collect();
+    let _ = writeln!(out, "];\n\nstatic OPS: [Op; {count}] = [{}];\n", ops.join(", "));
     Ok(())
 }
 
@@ -262,9 +237,7 @@ fn effect_name(effects: Effects) -> Result<&'static str, String> {
         Some("effect") => "EFFECT",
         Some("may_fail") => "MAY_FAIL",
         _ => {
-            return Err(format!(
-                "no operator of the catalogue has the effects `{effects}`"
-            ));
+            return Err(format!("no operator of the catalogue has the effects `{effects}`"));
         }
     })
 }
@@ -289,9 +262,7 @@ fn rows(
             false => Err(at(format!("`{name}` has no schema anywhere"))),
         };
         if !entry.declares() && (!entry.tags.is_empty() || entry.doc.is_some()) {
-            return Err(at(
-                "tags and documentation belong to the entry with the schema".into(),
-            ));
+            return Err(at("tags and documentation belong to the entry with the schema".into()));
         }
         if entry.variant_of.is_some() != entry.variant_at.is_some() {
             return Err(at("`variant_of` and `variant_at` go together".into()));

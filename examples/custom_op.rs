@@ -64,10 +64,7 @@ fn main() -> Result<()> {
     // Eager, through the dispatcher as any operator of ATen.
     let average = EMA.call((&x, 0.5))?;
     println!("{average}");
-    assert_eq!(
-        average.to_vec::<f32>()?,
-        [0.0, 4.0, 2.0, 1.0, 1.0, 1.0, 1.0, 5.0]
-    );
+    assert_eq!(average.to_vec::<f32>()?, [0.0, 4.0, 2.0, 1.0, 1.0, 1.0, 1.0, 5.0]);
 
     // Inside a compiled function the operators around it are fused, the kernel itself is called
     // directly, and the dispatcher is not entered.

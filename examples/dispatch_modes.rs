@@ -68,10 +68,7 @@ impl TensorSubclass for Int8 {
     }
 
     fn with_inner(&self, inner: Vec<Tensor>) -> Self {
-        Int8 {
-            data: inner[0].clone(),
-            scale: self.scale,
-        }
+        Int8 { data: inner[0].clone(), scale: self.scale }
     }
 
     fn same_context(&self, other: &Self) -> bool {
@@ -87,11 +84,7 @@ fn main() -> Result<()> {
     println!("What a layer calls, above autograd and below:");
     let logger = CallLogger::new();
     {
-        let _guards = (
-            logger.push_pre_dispatch(),
-            logger.push(),
-            push_mode(TanhGelu),
-        );
+        let _guards = (logger.push_pre_dispatch(), logger.push(), push_mode(TanhGelu));
         aten::gelu(&aten::linear(&x, &w, None)?, "none")?;
     }
     for line in logger.lines() {
@@ -121,10 +114,7 @@ fn main() -> Result<()> {
     let layer = compile(|x: &Tensor, w: &Tensor| aten::linear(x, w, None)?.relu());
     println!("{}", layer.trace((&x, &small))?);
     let exact = layer.eager((&x, &w))?;
-    let error = (layer.call((&x, &small))? - exact)
-        .abs()?
-        .max()?
-        .item::<f64>()?;
+    let error = (layer.call((&x, &small))? - exact).abs()?.max()?.item::<f64>()?;
     println!("differs from the exact one by at most {:.3}", error);
     assert!(error < 0.2);
     Ok(())

@@ -44,10 +44,7 @@ fn main() -> Result<()> {
     assert!(assert_close(&updated, &compiled).is_err());
 
     // Other shapes are another variant, and the function can say why it compiled again.
-    let longer = Example {
-        features: Tensor::ones([5, 3])?,
-        mask: input.mask.clone(),
-    };
+    let longer = Example { features: Tensor::ones([5, 3])?, mask: input.mask.clone() };
     fast.call(&longer)?;
     println!("{}", fast.explain());
     assert_eq!(fast.variants(), 2);

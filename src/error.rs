@@ -447,13 +447,7 @@ impl fmt::Display for Error {
         }
         write!(f, "{}", inner.kind)?;
         if let Some(at) = inner.location {
-            write!(
-                f,
-                " (called at {}:{}:{})",
-                at.file(),
-                at.line(),
-                at.column()
-            )?;
+            write!(f, " (called at {}:{}:{})", at.file(), at.line(), at.column())?;
         }
         Ok(())
     }

@@ -107,8 +107,7 @@ impl Closeness {
     #[track_caller]
     pub fn check(&self, actual: &Tensor, expected: &Tensor) -> Result<()> {
         let at = Location::caller();
-        self.compare(actual, expected)
-            .map_err(|e| e.with_location(at))
+        self.compare(actual, expected).map_err(|e| e.with_location(at))
     }
 
     fn compare(&self, actual: &Tensor, expected: &Tensor) -> Result<()> {
@@ -120,19 +119,14 @@ impl Closeness {
         ensure_device!(a == b || self.any_device, "the device is `{a}`, not `{b}`");
         let defaults = |t: &Tensor| tolerances(t.dtype());
         let ((ra, aa), (rb, ab)) = (defaults(actual), defaults(expected));
-        let (rtol, atol) = (
-            self.rtol.unwrap_or(ra.max(rb)),
-            self.atol.unwrap_or(aa.max(ab)),
-        );
+        let (rtol, atol) = (self.rtol.unwrap_or(ra.max(rb)), self.atol.unwrap_or(aa.max(ab)));
         let (left, right) = (numbers(actual)?, numbers(expected)?);
         let found = differences(&left, &right, rtol, atol, self.equal_nan);
         let Some(found) = found else {
             return Ok(());
         };
-        let place = |(value, at): (f64, usize)| Difference {
-            value,
-            index: position(at, actual.sizes()),
-        };
+        let place =
+            |(value, at): (f64, usize)| Difference { value, index: position(at, actual.sizes()) };
         Err(Error::new(ErrorKind::NotClose(Box::new(Mismatch {
             differing: found.differing,
             elements: left.len(),

@@ -41,12 +41,8 @@ fn written(entry: &Entry) -> Result<String, String> {
 
 /// The text of one method of an operator, without its documentation.
 fn code(operator: &str, call: &'static str) -> Result<String, String> {
-    let method = Method {
-        call,
-        doc: Some("Done."),
-        example: Some("tensor(1)?;"),
-        doc_aliases: &[],
-    };
+    let method =
+        Method { call, doc: Some("Done."), example: Some("tensor(1)?;"), doc_aliases: &[] };
     let text = written(&entry(operator, Box::leak(Box::new([method]))))?;
     let code = text.lines().map(str::trim);
     let code = code.filter(|l| !l.starts_with("///") && !l.starts_with('#') && !l.is_empty());
@@ -59,20 +55,14 @@ fn refusal(operator: &str, call: &'static str) -> String {
 
 #[test]
 fn a_method_has_the_arguments_that_its_line_names() {
-    let sum = code(
-        "aten::sum.dim_IntList",
-        "sum_keepdim(dim! as dims, keepdim=True)",
-    );
+    let sum = code("aten::sum.dim_IntList", "sum_keepdim(dim! as dims, keepdim=True)");
     assert_eq!(
         sum.unwrap(),
         "impl Tensor { pub fn sum_keepdim(&self, dims: impl Ints) -> Result<Tensor> { \
          aten::sum_dim_int_list(self, Some(&dims.ints()), true, None) } }"
     );
     let cat = code("aten::cat", "cat(tensors, dim)").unwrap();
-    assert!(
-        cat.contains("pub fn cat(tensors: impl Tensors, dim: impl Int)"),
-        "{cat}"
-    );
+    assert!(cat.contains("pub fn cat(tensors: impl Tensors, dim: impl Int)"), "{cat}");
     // the first tensor that is not named is the method's own
     let search = code("aten::searchsorted.Tensor", "searchsorted(self as values)").unwrap();
     assert!(
@@ -93,10 +83,7 @@ fn a_number_goes_where_the_line_says() {
         assert!(add.contains(call), "{add}");
     }
     let wrapped = code("aten::atan2", "atan2(other or number)").unwrap();
-    assert!(
-        wrapped.contains("other => aten::atan2(self, &other.into_tensor()?)"),
-        "{wrapped}"
-    );
+    assert!(wrapped.contains("other => aten::atan2(self, &other.into_tensor()?)"), "{wrapped}");
 }
 
 #[test]
@@ -114,39 +101,15 @@ fn lines_that_do_not_fit_the_schema_are_refused() {
     for (operator, call, want) in [
         ("aten::sqrt", "sqrt", "`sqrt` is no method"),
         ("aten::sqrt", "square root()", "`square root` is no name"),
-        (
-            "aten::sqrt",
-            "sqrt(dim)",
-            "`aten::sqrt` has no argument `dim`",
-        ),
-        (
-            "aten::sqrt",
-            "sqrt(dim=1)",
-            "`aten::sqrt` has no argument `dim`",
-        ),
-        (
-            "aten::max.dim",
-            "max_dim()",
-            "`dim` has no default: name it",
-        ),
-        (
-            "aten::max.dim",
-            "max_dim(dim!)",
-            "`!` is for what may be missing",
-        ),
+        ("aten::sqrt", "sqrt(dim)", "`aten::sqrt` has no argument `dim`"),
+        ("aten::sqrt", "sqrt(dim=1)", "`aten::sqrt` has no argument `dim`"),
+        ("aten::max.dim", "max_dim()", "`dim` has no default: name it"),
+        ("aten::max.dim", "max_dim(dim!)", "`!` is for what may be missing"),
         ("aten::max.dim", "max_dim(dim, dim=1)", "`dim` twice"),
         ("aten::sum.dim_IntList", "sum_dim(dim)", "write `dim!`"),
         ("aten::max.dim", "max_dim(dim, keepdim=7)", "`keepdim=7`"),
-        (
-            "aten::max.dim",
-            "max_dim(dim or number)",
-            "`dim` is no tensor",
-        ),
-        (
-            "aten::add.Tensor",
-            "add(other or sub.Number)",
-            "no entry declares `sub.Number`",
-        ),
+        ("aten::max.dim", "max_dim(dim or number)", "`dim` is no tensor"),
+        ("aten::add.Tensor", "add(other or sub.Number)", "no entry declares `sub.Number`"),
         (
             "aten::add.Tensor",
             "add(other or sub.Tensor)",
@@ -157,11 +120,7 @@ fn lines_that_do_not_fit_the_schema_are_refused() {
             "where_cond(self as a or number, other as b or number)",
             "write the method by hand",
         ),
-        (
-            "aten::max.dim",
-            "max_dim[_](dim)",
-            "no entry declares `max_.dim`",
-        ),
+        ("aten::max.dim", "max_dim[_](dim)", "no entry declares `max_.dim`"),
     ] {
         let message = refusal(operator, call);
         assert!(message.contains(want), "{call}: {message}");
@@ -177,17 +136,9 @@ fn a_method_is_documented_with_an_example() {
             example: Some("tensor(4)?.sqrt()?;"),
             doc_aliases: &[],
         }],
-        &[Method {
-            call: "sqrt()",
-            doc: Some("The root."),
-            example: None,
-            doc_aliases: &[],
-        }],
+        &[Method { call: "sqrt()", doc: Some("The root."), example: None, doc_aliases: &[] }],
     ];
-    for (methods, want) in METHODS
-        .into_iter()
-        .zip(["needs a `doc`", "needs an `example`"])
-    {
+    for (methods, want) in METHODS.into_iter().zip(["needs a `doc`", "needs an `example`"]) {
         let message = written(&entry("aten::sqrt", methods)).unwrap_err();
         assert!(message.contains(want), "{message}");
     }
@@ -197,14 +148,8 @@ fn a_method_is_documented_with_an_example() {
 fn an_example_uses_what_it_names() {
     let test =
         docs::doc_test("let x = tensor(1)?.to(DType::F64)?;\nassert_eq!(scalar_tensor(x), 1);\n");
-    assert!(
-        test.starts_with("use straightline::{DType, tensor};\n"),
-        "{test}"
-    );
+    assert!(test.starts_with("use straightline::{DType, tensor};\n"), "{test}");
     assert!(test.ends_with("# Ok::<(), straightline::Error>(())\n"));
     let own = docs::doc_test("use straightline::ops::aten;\naten::ones(Tensor)");
-    assert!(
-        own.starts_with("use straightline::ops::aten;\naten"),
-        "{own}"
-    );
+    assert!(own.starts_with("use straightline::ops::aten;\naten"), "{own}");
 }

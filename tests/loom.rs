@@ -491,11 +491,7 @@ mod table {
     /// A state of the operator: who serves the two keys. The mask hides a fallthrough at the
     /// higher.
     fn publish(table: &Table, low: &'static Kernel, high: &'static Kernel, uniform: bool) {
-        let mask = if high.1 == Standing::Fallthrough {
-            0b01
-        } else {
-            0b11
-        };
+        let mask = if high.1 == Standing::Fallthrough { 0b01 } else { 0b11 };
         // the other backend's mask decides whether the common one is enough
         let other = if uniform { mask } else { mask ^ 0b10 };
         table.publish(&[low, high], &[mask, other]);
@@ -533,11 +529,7 @@ mod table {
             }
             registrar.join().unwrap();
             let (low, high, _) = states[states.len() - 1];
-            let last = if high.1 == Standing::Fallthrough {
-                low
-            } else {
-                high
-            };
+            let last = if high.1 == Standing::Fallthrough { low } else { high };
             assert_eq!(call(&table), last);
         });
     }
@@ -554,36 +546,18 @@ mod table {
 
     #[test]
     fn the_mask_comes_to_depend_on_the_backend_and_back() {
-        check(
-            &[
-                (&LOW, &SKIP, true),
-                (&LOW, &HIGH, false),
-                (&LOW, &SKIP, true),
-            ],
-            &[&LOW, &HIGH],
-        );
+        check(&[(&LOW, &SKIP, true), (&LOW, &HIGH, false), (&LOW, &SKIP, true)], &[&LOW, &HIGH]);
     }
 
     #[test]
     fn calls_move_up_before_the_lower_kernel_goes() {
-        check(
-            &[
-                (&LOW, &SKIP, true),
-                (&LOW, &HIGH, true),
-                (&MISSING, &HIGH, true),
-            ],
-            &[&LOW, &HIGH],
-        );
+        check(&[(&LOW, &SKIP, true), (&LOW, &HIGH, true), (&MISSING, &HIGH, true)], &[&LOW, &HIGH]);
     }
 
     #[test]
     fn a_kernel_is_replaced_under_a_fallthrough() {
         check(
-            &[
-                (&LOW, &SKIP, false),
-                (&NEWER, &SKIP, false),
-                (&NEWER, &HIGH, false),
-            ],
+            &[(&LOW, &SKIP, false), (&NEWER, &SKIP, false), (&NEWER, &HIGH, false)],
             &[&LOW, &NEWER, &HIGH],
         );
     }

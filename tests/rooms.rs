@@ -132,19 +132,15 @@ impl Sources {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(root.join(&path))
             .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        let tokens: TokenStream = text
-            .parse()
-            .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let tokens: TokenStream =
+            text.parse().unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let file = self.files.len();
         self.files.push(path);
         self.read_module(tokens, file, &folder, module);
     }
 
     fn read_module(&mut self, tokens: TokenStream, file: usize, folder: &Path, path: Vec<String>) {
-        let mut module = Module {
-            file,
-            ..Module::default()
-        };
+        let mut module = Module { file, ..Module::default() };
         let mut children = Vec::new();
         for item in items(tokens) {
             if item.test {
@@ -207,11 +203,7 @@ impl Sources {
                 None => folder.join(format!("{name}.rs")),
             };
             let nested = folder.join(&name).join("mod.rs");
-            let found = if root.join(&flat).exists() {
-                flat
-            } else {
-                nested
-            };
+            let found = if root.join(&flat).exists() { flat } else { nested };
             self.read_file(found, folder.join(&name), inner);
         }
     }
@@ -411,12 +403,7 @@ fn items(tokens: TokenStream) -> Vec<Item> {
     let mut out = Vec::new();
     let mut at = 0;
     while at < tokens.len() {
-        let mut item = Item {
-            test: false,
-            public: false,
-            path: None,
-            tokens: Vec::new(),
-        };
+        let mut item = Item { test: false, public: false, path: None, tokens: Vec::new() };
         while is_punct(tokens.get(at), '#') {
             let inner = is_punct(tokens.get(at + 1), '!');
             at += 1 + usize::from(inner);
@@ -523,12 +510,7 @@ fn read_tree(tokens: &[TokenTree], prefix: &[String], public: bool, out: &mut Mo
         path.pop();
     }
     let name = name.or_else(|| path.last().cloned()).expect("not empty");
-    out.imports.push(Import {
-        name,
-        target: path,
-        line,
-        public,
-    });
+    out.imports.push(Import { name, target: path, line, public });
 }
 
 /// Collects the paths and names of code, and the `use` of function bodies.

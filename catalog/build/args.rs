@@ -26,17 +26,10 @@ fn one(out: &mut String, name: &str, args: &[Argument]) -> Result<(), String> {
     let has_tensors = fields.iter().any(|(_, f)| f.tensors);
     let parameter = if has_tensors { "<V>" } else { "" };
     // writing to a String cannot fail
-    let _ = writeln!(
-        out,
-        "/// The arguments of `{name}`.\npub struct {variant}{parameter} {{"
-    );
+    let _ = writeln!(out, "/// The arguments of `{name}`.\npub struct {variant}{parameter} {{");
     for ((field, f), a) in fields.iter().zip(args) {
         if let Some(ty) = &f.ty {
-            let _ = writeln!(
-                out,
-                "    /// `{} {}`.\n    pub {field}: {ty},",
-                a.ty, a.name
-            );
+            let _ = writeln!(out, "    /// `{} {}`.\n    pub {field}: {ty},", a.ty, a.name);
         }
     }
     let value = if has_tensors { "mut value" } else { "_" };
@@ -54,10 +47,7 @@ fn one(out: &mut String, name: &str, args: &[Argument]) -> Result<(), String> {
         let value = if f.tensors { ", &mut value" } else { "" };
         let read = match f.optional {
             false => format!("read::{}(&args[{i}]{value})?", f.word),
-            true => format!(
-                "read::optional(&args[{i}], |a| read::{}(a{value}))?",
-                f.word
-            ),
+            true => format!("read::optional(&args[{i}], |a| read::{}(a{value}))?", f.word),
         };
         let _ = writeln!(out, "            {field}: {read},");
     }

@@ -11,12 +11,7 @@ pub(crate) fn composite(
     schema: &FunctionSchema,
     declared: &BTreeMap<String, Declared<'_>>,
 ) -> Result<String, String> {
-    let mut parser = Parser {
-        schema,
-        declared,
-        locals: Vec::new(),
-        rest: "",
-    };
+    let mut parser = Parser { schema, declared, locals: Vec::new(), rest: "" };
     let lines: Vec<&str> = text.trim().lines().collect();
     let Some((last, names)) = lines.split_last() else {
         return Err("a composite is an expression".into());
@@ -116,9 +111,7 @@ impl<'a> Parser<'a> {
             if let Ok(n) = number.parse::<i64>() {
                 return Ok(format!("Expr::Int({n})"));
             }
-            let number: f64 = number
-                .parse()
-                .map_err(|_| format!("`{number}` is no number"))?;
+            let number: f64 = number.parse().map_err(|_| format!("`{number}` is no number"))?;
             return Ok(match number.is_finite() {
                 true => format!("Expr::Float({number:?})"),
                 false if number > 0.0 => "Expr::Float(f64::INFINITY)".to_string(),
@@ -133,10 +126,7 @@ impl<'a> Parser<'a> {
         if let Some(i) = self.locals.iter().position(|n| n == name) {
             let part: Option<usize> = match part {
                 "" => None,
-                n => Some(
-                    n.parse()
-                        .map_err(|_| format!("`{n}` is no result's position"))?,
-                ),
+                n => Some(n.parse().map_err(|_| format!("`{n}` is no result's position"))?),
             };
             return Ok(format!("Expr::Local({i}, {part:?})"));
         }
@@ -145,9 +135,7 @@ impl<'a> Parser<'a> {
                 "" => Ok(format!("Expr::Argument({i})")),
                 "sizes" => Ok(format!("Expr::Sizes({i})")),
                 "dtype" => Ok(format!("Expr::DTypeOf({i})")),
-                _ => Err(format!(
-                    "`{part}` is not known of a tensor: `sizes` and `dtype` are"
-                )),
+                _ => Err(format!("`{part}` is not known of a tensor: `sizes` and `dtype` are")),
             };
         }
         literal(word, of).ok_or_else(|| format!("`{word}` is no argument and no value"))
@@ -182,13 +170,10 @@ impl<'a> Parser<'a> {
                 return Err(format!("`,` or `)` before `{}`", self.rest));
             }
         }
-        let args = given
-            .into_iter()
-            .zip(wanted)
-            .map(|(given, of)| match given {
-                Some(given) => Ok(given),
-                None => default(of).ok_or_else(|| format!("`{name}` needs its `{}`", of.name)),
-            });
+        let args = given.into_iter().zip(wanted).map(|(given, of)| match given {
+            Some(given) => Ok(given),
+            None => default(of).ok_or_else(|| format!("`{name}` needs its `{}`", of.name)),
+        });
         let args = args.collect::<Result<Vec<_>, _>>()?.join(", ");
         let result = match self.rest.strip_prefix('.') {
             Some(rest) => {
@@ -198,9 +183,7 @@ impl<'a> Parser<'a> {
             None => "None".to_string(),
         };
         let op = variant(&name);
-        Ok(format!(
-            "Expr::Call {{ op: Op::{op}, args: &[{args}], result: {result} }}"
-        ))
+        Ok(format!("Expr::Call {{ op: Op::{op}, args: &[{args}], result: {result} }}"))
     }
 }
 

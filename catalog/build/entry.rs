@@ -117,21 +117,9 @@ impl Entry {
     pub(crate) fn out_rules(&self) -> Result<OutRules, String> {
         Ok(OutRules {
             dtype: word("out_dtype", self.out_dtype.as_ref(), OutDtype::from_word)?,
-            strides: word(
-                "out_strides",
-                self.out_strides.as_ref(),
-                OutStrides::from_word,
-            )?,
-            overlap: word(
-                "out_overlap",
-                self.out_overlap.as_ref(),
-                OutOverlap::from_word,
-            )?,
-            checked: word(
-                "out_checked",
-                self.out_checked.as_ref(),
-                OutChecked::from_word,
-            )?,
+            strides: word("out_strides", self.out_strides.as_ref(), OutStrides::from_word)?,
+            overlap: word("out_overlap", self.out_overlap.as_ref(), OutOverlap::from_word)?,
+            checked: word("out_checked", self.out_checked.as_ref(), OutChecked::from_word)?,
         })
     }
 
@@ -155,9 +143,7 @@ impl Entry {
         });
         let autocast = autocast.collect::<Result<Vec<_>, String>>()?.join(", ");
         let bits = bits.collect::<Result<Vec<_>, String>>()?.join(", ");
-        Ok(Some(format!(
-            "Modes {{ autocast: &[{autocast}], math_bits: &[{bits}] }}"
-        )))
+        Ok(Some(format!("Modes {{ autocast: &[{autocast}], math_bits: &[{bits}] }}")))
     }
 
     /// The methods, the one of the entry's own fields first.
@@ -216,9 +202,7 @@ fn function(name: &str) -> String {
 impl Entry {
     /// The entries that this one asks for by `variants` and `aliases`.
     fn derived(&self) -> Result<Vec<Entry>, String> {
-        let (name, rest) = self
-            .func
-            .split_at(self.func.find('(').unwrap_or(self.func.len()));
+        let (name, rest) = self.func.split_at(self.func.find('(').unwrap_or(self.func.len()));
         let (base, overload) = split(name);
         let tags = |of: &str| {
             let kept = self.tags.iter().filter(|t| *t != "core").cloned();
@@ -228,9 +212,8 @@ impl Entry {
         for variant in &self.variants {
             all.push(match variant.as_str() {
                 "inplace" => {
-                    let fits = rest
-                        .strip_prefix("(Tensor self")
-                        .zip(rest.strip_suffix(" -> Tensor"));
+                    let fits =
+                        rest.strip_prefix("(Tensor self").zip(rest.strip_suffix(" -> Tensor"));
                     let Some((args, _)) = fits else {
                         return Err("a form in place needs `(Tensor self` and one result".into());
                     };
@@ -345,10 +328,8 @@ pub(crate) fn read(folder: &str) -> Result<Vec<Placed>, String> {
         }
     }
     // an `out` serves the form in place too, whichever entry declares that
-    let declared: BTreeSet<String> = (all.iter())
-        .filter(|p| p.entry.declares())
-        .map(|p| p.entry.name())
-        .collect();
+    let declared: BTreeSet<String> =
+        (all.iter()).filter(|p| p.entry.declares()).map(|p| p.entry.name()).collect();
     for p in &mut all {
         if let [functional] = &p.entry.structured[..] {
             let (base, overload) = split(functional);

@@ -17,11 +17,7 @@
 //! let read = args::transpose_int::read(&call, |x| x.len()).unwrap();
 //! assert_eq!((read.self_, read.dim0, read.dim1), (1, 0, -1));
 //! ```
-#![allow(
-    non_camel_case_types,
-    non_snake_case,
-    reason = "as PyTorch writes them"
-)]
+#![allow(non_camel_case_types, non_snake_case, reason = "as PyTorch writes them")]
 
 use crate::{Arg, DType, Device, Layout, MemoryFormat, Op, Scalar};
 
@@ -158,10 +154,7 @@ mod tests {
         let given = vec![(None, Arg::Tensor(3)), (Some("min"), Arg::Scalar(1.into()))];
         let call = Op::clamp.arguments(given).unwrap();
         let clamp: clamp<u32> = read(&call).unwrap();
-        assert_eq!(
-            (clamp.self_, clamp.min, clamp.max),
-            (3, Some(1.into()), None)
-        );
+        assert_eq!((clamp.self_, clamp.min, clamp.max), (3, Some(1.into()), None));
         assert_eq!(clamp.write(), call);
     }
 
@@ -172,10 +165,7 @@ mod tests {
         let index: index_Tensor<u32> = read(&call).unwrap();
         assert_eq!(index.indices, indices);
         let holed = [Arg::Tensors(vec![Some(0), None]), Arg::Scalar(0.into())];
-        assert!(
-            read::<cat<u32>>(&holed).is_none(),
-            "`cat` takes tensors alone"
-        );
+        assert!(read::<cat<u32>>(&holed).is_none(), "`cat` takes tensors alone");
     }
 
     #[test]

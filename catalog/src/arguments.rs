@@ -56,9 +56,7 @@ pub enum ArgumentError {
 
 /// `self`, `other` and `alpha`, in quotes.
 fn listed(op: Op) -> String {
-    let names: Vec<String> = (op.schema().args.iter())
-        .map(|a| format!("`{}`", a.name))
-        .collect();
+    let names: Vec<String> = (op.schema().args.iter()).map(|a| format!("`{}`", a.name)).collect();
     match &names[..] {
         [] => "none".to_string(),
         [one] => one.clone(),
@@ -84,10 +82,7 @@ impl Op {
             let fail = |e| (Some(position), e);
             let place = match name {
                 Some(name) => self.schema().arg_index(name).ok_or_else(|| {
-                    fail(ArgumentError::Unknown {
-                        op: self,
-                        name: name.to_string(),
-                    })
+                    fail(ArgumentError::Unknown { op: self, name: name.to_string() })
                 })?,
                 None => (next..wanted.len())
                     .find(|i| wanted[*i].ty.is_dispatch_relevant())
@@ -101,26 +96,15 @@ impl Op {
             };
             let of = &wanted[place];
             let arg = fitted(&of.ty, arg).map_err(|found| {
-                fail(ArgumentError::Kind {
-                    op: self,
-                    name: &of.name,
-                    expected: &of.ty,
-                    found,
-                })
+                fail(ArgumentError::Kind { op: self, name: &of.name, expected: &of.ty, found })
             })?;
             if places[place].replace(arg).is_some() {
-                return Err(fail(ArgumentError::Twice {
-                    op: self,
-                    name: &of.name,
-                }));
+                return Err(fail(ArgumentError::Twice { op: self, name: &of.name }));
             }
             next = place + 1;
         }
         let complete = wanted.iter().zip(places).map(|(of, place)| {
-            let missing = ArgumentError::Missing {
-                op: self,
-                name: &of.name,
-            };
+            let missing = ArgumentError::Missing { op: self, name: &of.name };
             place.or_else(|| default(of)).ok_or((None, missing))
         });
         complete.collect()
@@ -196,10 +180,7 @@ impl Op {
             });
         }
         for of in &wanted[args.len()..] {
-            args.push(default(of).ok_or(ArgumentError::Missing {
-                op: self,
-                name: &of.name,
-            })?);
+            args.push(default(of).ok_or(ArgumentError::Missing { op: self, name: &of.name })?);
         }
         Ok(args)
     }
@@ -351,23 +332,14 @@ mod tests {
         let args = Op::add_Tensor.arguments(given).unwrap();
         let one = Arg::Scalar(Scalar::Int(1));
         assert_eq!(args, [Arg::Tensor(0), Arg::Tensor(1), one]);
-        let args = Op::sum_dim_IntList
-            .completed(vec![Arg::Tensor(0), Arg::Ints(vec![1])])
-            .unwrap();
+        let args = Op::sum_dim_IntList.completed(vec![Arg::Tensor(0), Arg::Ints(vec![1])]).unwrap();
         let keepdim = Arg::Scalar(Scalar::Bool(false));
-        assert_eq!(
-            args,
-            [Arg::Tensor(0), Arg::Ints(vec![1]), keepdim, Arg::None]
-        );
+        assert_eq!(args, [Arg::Tensor(0), Arg::Ints(vec![1]), keepdim, Arg::None]);
     }
 
     #[test]
     fn tensors_without_a_name_take_the_next_place_for_one() {
-        let given = vec![
-            (None, Arg::Tensor(0)),
-            (Some("min"), Arg::None),
-            (None, Arg::Tensor(1)),
-        ];
+        let given = vec![(None, Arg::Tensor(0)), (Some("min"), Arg::None), (None, Arg::Tensor(1))];
         let args = Op::clamp_Tensor.arguments(given).unwrap();
         assert_eq!(args, [Arg::Tensor(0), Arg::None, Arg::Tensor(1)]);
     }
@@ -382,21 +354,14 @@ mod tests {
         let int = |n| Arg::Scalar(Scalar::Int(n));
         let (at, e) = says(vec![x(), (Some("dims"), int(0))]);
         assert_eq!(at, Some(1));
-        assert!(
-            e.ends_with("has no argument `dims`; it has `self`, `dim` and `dtype`"),
-            "{e}"
-        );
+        assert!(e.ends_with("has no argument `dims`; it has `self`, `dim` and `dtype`"), "{e}");
         let (at, e) = says(vec![x(), (Some("dim"), Arg::Ints(vec![0]))]);
         assert_eq!(at, Some(1));
         assert!(
             e.ends_with("`dim` of `aten::softmax.int` is `int`, found a list of integers"),
             "{e}"
         );
-        assert!(
-            says(vec![x()])
-                .1
-                .ends_with("`dim` of `aten::softmax.int` is missing")
-        );
+        assert!(says(vec![x()]).1.ends_with("`dim` of `aten::softmax.int` is missing"));
         let twice = says(vec![x(), (Some("self"), Arg::Tensor(0))]).1;
         assert!(twice.ends_with("is given twice"), "{twice}");
         assert!(says(vec![x(), x()]).1.contains("takes 3 arguments"));

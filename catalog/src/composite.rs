@@ -97,14 +97,7 @@ impl Composite {
         args: &[Arg<V>],
         meta: impl Fn(&V) -> Option<&'m TensorMeta>,
     ) -> Option<(Op, Vec<Arg<V>>)> {
-        let [
-            Expr::Call {
-                op,
-                args: wanted,
-                result: None,
-            },
-        ] = self.results
-        else {
+        let [Expr::Call { op, args: wanted, result: None }] = self.results else {
             return None;
         };
         if !self.locals.is_empty() {
@@ -150,9 +143,7 @@ fn argument<'m, V: Clone>(
         Expr::DType(dtype) => Arg::DType(*dtype),
         Expr::MemoryFormat(format) => Arg::MemoryFormat(*format),
         Expr::List(all) => {
-            let each = all
-                .iter()
-                .map(|e| argument(e, &SchemaType::Int, args, tensor)?.as_int());
+            let each = all.iter().map(|e| argument(e, &SchemaType::Int, args, tensor)?.as_int());
             Arg::Ints(each.collect::<Option<_>>()?)
         }
         Expr::Local(..) | Expr::Call { .. } => return None,

@@ -274,9 +274,8 @@ fn outside(schema: &FunctionSchema, tags: &[String]) -> Op {
         None => unsaid,
     };
     let name: &'static str = Box::leak(schema.name.to_string().into_boxed_str());
-    let tags: Vec<&'static str> = (tags.iter())
-        .map(|t| &*Box::leak(t.clone().into_boxed_str()))
-        .collect();
+    let tags: Vec<&'static str> =
+        (tags.iter()).map(|t| &*Box::leak(t.clone().into_boxed_str())).collect();
     let info = Box::leak(Box::new(OpInfo {
         name,
         schema: Schema::Parsed(Box::leak(Box::new(schema.clone()))),

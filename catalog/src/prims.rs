@@ -223,22 +223,13 @@ mod tests {
     #[test]
     fn each_operator_computes_one_function() {
         for f in UnaryOp::ALL {
-            assert!(
-                f.ops().iter().all(|op| UnaryOp::of(*op) == Some(*f)),
-                "{f:?}"
-            );
+            assert!(f.ops().iter().all(|op| UnaryOp::of(*op) == Some(*f)), "{f:?}");
         }
         for f in BinaryOp::ALL {
-            assert!(
-                f.ops().iter().all(|op| BinaryOp::of(*op) == Some(*f)),
-                "{f:?}"
-            );
+            assert!(f.ops().iter().all(|op| BinaryOp::of(*op) == Some(*f)), "{f:?}");
         }
         for f in CompareOp::ALL {
-            assert!(
-                f.ops().iter().all(|op| CompareOp::of(*op) == Some(*f)),
-                "{f:?}"
-            );
+            assert!(f.ops().iter().all(|op| CompareOp::of(*op) == Some(*f)), "{f:?}");
         }
     }
 }

@@ -16,9 +16,7 @@ const MOST: usize = 5;
 /// assert_eq!(similar_operators("relu")[0], "aten::relu");
 /// ```
 pub fn similar_operators(name: &str) -> Vec<String> {
-    let mut names: Vec<&str> = (Op::catalogue().chain(Op::from_outside()))
-        .map(Op::name)
-        .collect();
+    let mut names: Vec<&str> = (Op::catalogue().chain(Op::from_outside())).map(Op::name).collect();
     names.sort_unstable();
     let stem = |n: &str| n.split('.').next().unwrap_or_default().to_string();
     let first = |of: &dyn Fn(&str) -> bool| -> Vec<String> {
@@ -38,15 +36,10 @@ pub fn similar_operators(name: &str) -> Vec<String> {
             return same;
         }
     }
-    let mut near: Vec<(usize, &str)> = (names.iter().copied())
-        .map(|n| (distance(n, name), n))
-        .filter(|(d, _)| *d <= 3)
-        .collect();
+    let mut near: Vec<(usize, &str)> =
+        (names.iter().copied()).map(|n| (distance(n, name), n)).filter(|(d, _)| *d <= 3).collect();
     near.sort_unstable();
-    near.into_iter()
-        .take(MOST)
-        .map(|(_, n)| n.to_string())
-        .collect()
+    near.into_iter().take(MOST).map(|(_, n)| n.to_string()).collect()
 }
 
 /// Edits between two names: a character inserted, removed or replaced, or two neighbours exchanged.

@@ -32,18 +32,12 @@ pub struct Affine {
 impl Affine {
     /// A constant index.
     pub fn at(base: i64) -> Affine {
-        Affine {
-            base,
-            terms: SmallVec::new(),
-        }
+        Affine { base, terms: SmallVec::new() }
     }
 
     /// The position along one dimension of the view.
     pub fn dim(dim: usize) -> Affine {
-        Affine {
-            base: 0,
-            terms: smallvec![(dim, 1)],
-        }
+        Affine { base: 0, terms: smallvec![(dim, 1)] }
     }
 }
 
@@ -165,10 +159,7 @@ pub fn slice_range(size: i64, start: Option<i64>, end: Option<i64>, step: i64) -
     let clip = |x: i64| (if x < 0 { x.saturating_add(size) } else { x }).clamp(0, size);
     let start = clip(start.unwrap_or(0));
     let end = clip(end.unwrap_or(i64::MAX)).max(start);
-    (
-        start,
-        ((end - start) as u64).div_ceil(step.max(1) as u64) as i64,
-    )
+    (start, ((end - start) as u64).div_ceil(step.max(1) as u64) as i64)
 }
 
 /// Sizes with a `-1` replaced by the size that makes the element counts agree.
@@ -258,11 +249,7 @@ impl ViewMap {
     pub fn permute(sizes: &[i64], dims: &[i64]) -> Result<ViewMap, MetaError> {
         let (op, rank) = (Op::permute, sizes.len());
         if dims.len() != rank {
-            return Err(MetaError::Count {
-                op,
-                expected: rank,
-                found: dims.len(),
-            });
+            return Err(MetaError::Count { op, expected: rank, found: dims.len() });
         }
         let mut axes = Axes::new();
         for d in dims {
@@ -305,11 +292,7 @@ impl ViewMap {
         match sizes.len() {
             0 | 1 => Ok(ViewMap::Identity),
             2 => Ok(ViewMap::Permute(smallvec![1, 0])),
-            found => Err(MetaError::Rank {
-                op: Op::t,
-                expected: "at most 2",
-                found,
-            }),
+            found => Err(MetaError::Rank { op: Op::t, expected: "at most 2", found }),
         }
     }
 
@@ -328,28 +311,14 @@ impl ViewMap {
     ) -> Result<ViewMap, MetaError> {
         let op = Op::slice_Tensor;
         if sizes.is_empty() {
-            return Err(MetaError::Rank {
-                op,
-                expected: "at least 1",
-                found: 0,
-            });
+            return Err(MetaError::Rank { op, expected: "at least 1", found: 0 });
         }
         if step <= 0 {
-            return Err(MetaError::Value {
-                op,
-                name: "step",
-                expected: "positive",
-                found: step,
-            });
+            return Err(MetaError::Value { op, name: "step", expected: "positive", found: step });
         }
         let dim = wrap_dim(dim, sizes.len())?;
         let (start, len) = slice_range(sizes[dim], start, end, step);
-        Ok(ViewMap::Slice {
-            dim,
-            start,
-            len,
-            step,
-        })
+        Ok(ViewMap::Slice { dim, start, len, step })
     }
 
     /// `select`.
@@ -361,21 +330,12 @@ impl ViewMap {
     pub fn select(sizes: &[i64], dim: i64, index: i64) -> Result<ViewMap, MetaError> {
         let op = Op::select_int;
         if sizes.is_empty() {
-            return Err(MetaError::Rank {
-                op,
-                expected: "at least 1",
-                found: 0,
-            });
+            return Err(MetaError::Rank { op, expected: "at least 1", found: 0 });
         }
         let dim = wrap_dim(dim, sizes.len())?;
         let n = sizes[dim];
         if index < -n || index >= n {
-            return Err(MetaError::Position {
-                op,
-                index,
-                sizes: Dims::from_slice(sizes),
-                dim,
-            });
+            return Err(MetaError::Position { op, index, sizes: Dims::from_slice(sizes), dim });
         }
         let index = if index < 0 { index + n } else { index };
         Ok(ViewMap::Select { dim, index })
@@ -459,11 +419,7 @@ impl ViewMap {
     pub fn diagonal(sizes: &[i64], offset: i64, a: i64, b: i64) -> Result<ViewMap, MetaError> {
         let (dim1, dim2) = (wrap_dim(a, sizes.len())?, wrap_dim(b, sizes.len())?);
         if dim1 == dim2 {
-            return Err(MetaError::RepeatedDim {
-                op: Op::diagonal,
-                dim: dim1,
-                dims: vec![a, b],
-            });
+            return Err(MetaError::RepeatedDim { op: Op::diagonal, dim: dim1, dims: vec![a, b] });
         }
         Ok(ViewMap::Diagonal { offset, dim1, dim2 })
     }
@@ -478,12 +434,7 @@ impl ViewMap {
         let op = Op::unfold;
         let dim = wrap_dim(dim, sizes.len())?;
         let n = sizes.get(dim).copied().unwrap_or(1);
-        let value = |name, expected, found| MetaError::Value {
-            op,
-            name,
-            expected,
-            found,
-        };
+        let value = |name, expected, found| MetaError::Value { op, name, expected, found };
         if size < 0 {
             return Err(value("size", "0 or more", size));
         }
@@ -554,12 +505,7 @@ impl ViewMap {
         Some(match self {
             ViewMap::Identity => Affine::dim(d),
             ViewMap::Permute(dims) => Affine::dim(dims.iter().position(|p| *p == d)?),
-            ViewMap::Slice {
-                dim,
-                start,
-                len,
-                step,
-            } if *dim == d => Affine {
+            ViewMap::Slice { dim, start, len, step } if *dim == d => Affine {
                 base: *start,
                 // a step to no other element may be as wide as numbers go
                 terms: match *len > 1 || *step == 1 {
@@ -587,10 +533,7 @@ impl ViewMap {
                     d if d == *dim2 => (*offset).max(0),
                     _ => return Some(Affine::dim(d - before(&[*dim1, *dim2]))),
                 };
-                Affine {
-                    base,
-                    terms: smallvec![(last, 1)],
-                }
+                Affine { base, terms: smallvec![(last, 1)] }
             }
             ViewMap::Unfold { dim, size, step } if *dim == d => {
                 let windows = (source[d] - size) / step + 1;
@@ -637,12 +580,7 @@ impl ViewMap {
                 let stride = out.remove(*dim);
                 return Ok((to, out, offset + index * stride));
             }
-            ViewMap::Slice {
-                dim,
-                start,
-                len,
-                step,
-            } => {
+            ViewMap::Slice { dim, start, len, step } => {
                 let (mut to, mut out) = (Dims::from_slice(sizes), Dims::from_slice(strides));
                 to[*dim] = *len;
                 out[*dim] = strides[*dim].saturating_mul(*step);
@@ -721,12 +659,9 @@ impl ViewMap {
                     out[i] = to[i + 1].saturating_mul(out[i + 1]);
                 }
             }
-            ViewMap::Slice {
-                dim,
-                len: 0 | 1,
-                step,
-                ..
-            } => out[*dim] = strides[*dim].saturating_mul(*step),
+            ViewMap::Slice { dim, len: 0 | 1, step, .. } => {
+                out[*dim] = strides[*dim].saturating_mul(*step)
+            }
             ViewMap::Unfold { dim, step, .. } => {
                 let stride = strides.get(*dim).copied().unwrap_or(1);
                 match out.get_mut(*dim).filter(|_| !sizes.is_empty()) {
@@ -749,12 +684,7 @@ impl ViewMap {
                 }
                 Inverse::Permute(back)
             }
-            ViewMap::Slice {
-                dim,
-                start,
-                len,
-                step,
-            } => Inverse::Slice {
+            ViewMap::Slice { dim, start, len, step } => Inverse::Slice {
                 dim: *dim,
                 start: *start,
                 // behind the last one, where that can be said
@@ -765,15 +695,10 @@ impl ViewMap {
                 .min(sizes[*dim]),
                 step: *step,
             },
-            ViewMap::Select { dim, index } => Inverse::Select {
-                dim: *dim,
-                index: *index,
-            },
-            ViewMap::Diagonal { offset, dim1, dim2 } => Inverse::Diagonal {
-                offset: *offset,
-                dim1: *dim1,
-                dim2: *dim2,
-            },
+            ViewMap::Select { dim, index } => Inverse::Select { dim: *dim, index: *index },
+            ViewMap::Diagonal { offset, dim1, dim2 } => {
+                Inverse::Diagonal { offset: *offset, dim1: *dim1, dim2: *dim2 }
+            }
             // what is written repeats nothing: dimensions of size 1 were added or kept
             ViewMap::Expand(to) if numel(to) == numel(sizes) => Inverse::Reshape,
             ViewMap::Unsqueeze(_) | ViewMap::Squeeze(_) | ViewMap::Reshape(_) => Inverse::Reshape,
@@ -794,15 +719,8 @@ impl ViewMap {
                 return None;
             }
             (
-                ViewMap::Slice {
-                    dim, start, step, ..
-                },
-                ViewMap::Slice {
-                    start: from,
-                    len,
-                    step: by,
-                    ..
-                },
+                ViewMap::Slice { dim, start, step, .. },
+                ViewMap::Slice { start: from, len, step: by, .. },
             ) => ViewMap::Slice {
                 dim: *dim,
                 start: start.checked_add(from.checked_mul(*step)?)?,

@@ -50,10 +50,7 @@ impl Stages {
 
 /// The table, core operators first.
 pub(crate) fn coverage() -> Vec<Coverage> {
-    include_str!("coverage.tsv")
-        .lines()
-        .filter_map(row)
-        .collect()
+    include_str!("coverage.tsv").lines().filter_map(row).collect()
 }
 
 fn row(line: &'static str) -> Option<Coverage> {
@@ -86,9 +83,6 @@ mod tests {
         }
         let core = table.iter().filter(|c| c.tier == "core");
         let missing: Vec<_> = core.filter(|c| !c.here).map(|c| c.operator).collect();
-        assert!(
-            missing.is_empty(),
-            "core operators are missing: {missing:?}"
-        );
+        assert!(missing.is_empty(), "core operators are missing: {missing:?}");
     }
 }

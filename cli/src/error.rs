@@ -16,32 +16,20 @@ pub(crate) enum CliError {
     #[error(
         "`{pattern}` stands for {count} workloads, and this command takes one of them:\n{matches}"
     )]
-    AmbiguousWorkload {
-        pattern: String,
-        count: usize,
-        matches: String,
-    },
+    AmbiguousWorkload { pattern: String, count: usize, matches: String },
     /// The workload exists and cannot run here.
     #[error("{workload} cannot run: {reason}")]
     Unavailable { workload: String, reason: String },
     #[error("{path}: {message}")]
     File { path: String, message: String },
     #[error("stage `{stage}` has no {format} form: it can be printed as {available}")]
-    NoSuchFormat {
-        stage: String,
-        format: String,
-        available: String,
-    },
+    NoSuchFormat { stage: String, format: String, available: String },
     #[error("{0}")]
     Usage(String),
     #[error("the compiled result of {0}")]
     Mismatch(String),
     #[error("{failed} of {total} workloads failed: {names}")]
-    Failed {
-        failed: usize,
-        total: usize,
-        names: String,
-    },
+    Failed { failed: usize, total: usize, names: String },
 }
 
 impl CliError {

@@ -152,9 +152,7 @@ impl Mode {
         let (calls, began) = (call_count(), Instant::now());
         for i in 0..u64::from(arguments.sentences) {
             // A seed for each sentence, far from the others' (SplitMix64's own increment is odd).
-            let seed = arguments
-                .seed
-                .wrapping_add(i.wrapping_mul(0xD134_2543_DE82_EF95));
+            let seed = arguments.seed.wrapping_add(i.wrapping_mul(0xD134_2543_DE82_EF95));
             let sentence = generator.sentence(model, beginning, arguments.temperature, seed)?;
             sentences.push(sentence);
         }
@@ -204,10 +202,7 @@ impl Report {
     }
 
     fn grammatical(&self) -> usize {
-        self.lines
-            .iter()
-            .filter(|(_, wrong)| wrong.is_none())
-            .count()
+        self.lines.iter().filter(|(_, wrong)| wrong.is_none()).count()
     }
 }
 
@@ -302,10 +297,7 @@ fn print(
         writeln!(out, "eager and compiled: {same} of {n} sentences are equal")?;
     }
     writeln!(out, "grammar: accepts {} of {n}\n", report.grammatical())?;
-    writeln!(
-        out,
-        "            tokens/s   µs/token   dispatcher calls/token"
-    )?;
+    writeln!(out, "            tokens/s   µs/token   dispatcher calls/token")?;
     for (name, mode) in [("eager", &report.eager), ("compiled", &report.compiled)] {
         let rate = report.tokens_per_second(mode);
         writeln!(

@@ -47,11 +47,7 @@ pub(crate) enum GrammarError {
 pub(crate) enum Violation {
     /// No sentence begins with the tokens up to and including the one at `at`.
     #[error("{word:?} (word {}) can not stand here; possible: {}", at + 1, expected.join(", "))]
-    Unexpected {
-        at: usize,
-        word: String,
-        expected: Vec<String>,
-    },
+    Unexpected { at: usize, word: String, expected: Vec<String> },
     /// The tokens could begin a sentence, but it does not end.
     #[error("the sentence does not end; possible next: {}", expected.join(", "))]
     Unfinished { expected: Vec<String> },
@@ -119,10 +115,8 @@ impl Grammar {
             }
         }
         let id_of = |word: &str, category: &str| {
-            let missing = || GrammarError::NotAToken {
-                category: category.to_owned(),
-                word: word.to_owned(),
-            };
+            let missing =
+                || GrammarError::NotAToken { category: category.to_owned(), word: word.to_owned() };
             ids.get(word).copied().ok_or_else(missing)
         };
 
@@ -135,10 +129,8 @@ impl Grammar {
             }
         }
         let number_of = |part: &str, category: &str| {
-            let missing = || GrammarError::Undefined {
-                category: category.to_owned(),
-                part: part.to_owned(),
-            };
+            let missing =
+                || GrammarError::Undefined { category: category.to_owned(), part: part.to_owned() };
             numbers.get(part).copied().ok_or_else(missing)
         };
 
@@ -148,10 +140,7 @@ impl Grammar {
             for word in words {
                 belongs[id_of(word, name)? as usize] = true;
             }
-            categories.push(Category {
-                name: name.clone(),
-                body: Body::Words(belongs),
-            });
+            categories.push(Category { name: name.clone(), body: Body::Words(belongs) });
         }
         for (name, alternatives) in &file.rules {
             let mut rules = Vec::with_capacity(alternatives.len());
@@ -164,10 +153,7 @@ impl Grammar {
                 }
                 rules.push(parts);
             }
-            categories.push(Category {
-                name: name.clone(),
-                body: Body::Rules(rules),
-            });
+            categories.push(Category { name: name.clone(), body: Body::Rules(rules) });
         }
 
         let grammar = Self {
@@ -208,10 +194,7 @@ impl Grammar {
     /// matter.
     pub(crate) fn encode(&self, text: &str) -> Result<Vec<i64>, GrammarError> {
         let spaced = text.replace('.', " . ").replace(',', " , ");
-        spaced
-            .split_whitespace()
-            .map(|word| self.id(word))
-            .collect()
+        spaced.split_whitespace().map(|word| self.id(word)).collect()
     }
 
     fn id(&self, word: &str) -> Result<i64, GrammarError> {
@@ -241,10 +224,8 @@ impl Grammar {
 
     fn word(&self, id: i64) -> Result<&str, GrammarError> {
         let word = usize::try_from(id).ok().and_then(|id| self.tokens.get(id));
-        word.map(String::as_str).ok_or(GrammarError::IdOutOfRange {
-            id,
-            vocabulary: self.vocabulary(),
-        })
+        word.map(String::as_str)
+            .ok_or(GrammarError::IdOutOfRange { id, vocabulary: self.vocabulary() })
     }
 
     /// Whether the tokens (without [`Grammar::bos`]) are a sentence; if not, where they stop being
@@ -254,10 +235,7 @@ impl Grammar {
             self.word(id)?;
         }
         if ids.len() > self.max_tokens {
-            return Ok(Err(Violation::TooLong {
-                words: ids.len(),
-                max_tokens: self.max_tokens,
-            }));
+            return Ok(Err(Violation::TooLong { words: ids.len(), max_tokens: self.max_tokens }));
         }
         let mut parse = Parse {
             grammar: self,
@@ -274,19 +252,11 @@ impl Grammar {
             let words = ends.ilog2() as usize;
             return Ok(Err(Violation::Trailing { words }));
         }
-        let Parse {
-            furthest: at,
-            mut expected,
-            ..
-        } = parse;
+        let Parse { furthest: at, mut expected, .. } = parse;
         expected.sort_unstable();
         let expected = expected.into_iter().map(str::to_owned).collect();
         Ok(Err(match ids.get(at) {
-            Some(&id) => Violation::Unexpected {
-                at,
-                word: self.word(id)?.to_owned(),
-                expected,
-            },
+            Some(&id) => Violation::Unexpected { at, word: self.word(id)?.to_owned(), expected },
             None => Violation::Unfinished { expected },
         }))
     }

@@ -92,10 +92,7 @@ fn start_log() {
         Ok(filter) => (filter, None),
         Err(e) => (EnvFilter::new("warn"), Some(e)),
     };
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     if let Some(e) = wrong {
         tracing::warn!("STRAIGHTLINE_LOG cannot be understood and is ignored: {e}");
     }

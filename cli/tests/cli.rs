@@ -55,23 +55,10 @@ fn graph_file(graph: &str) -> (tempfile::TempDir, String) {
 
 #[test]
 fn bench_prints_json_lines() {
-    let lines = stdout(&[
-        "bench",
-        "-w",
-        "w1.add",
-        "-w",
-        "w2.chain100_16",
-        "--json",
-        "--quick",
-    ]);
-    let rows: Vec<Value> = lines
-        .lines()
-        .map(|l| serde_json::from_str(l).unwrap())
-        .collect();
+    let lines = stdout(&["bench", "-w", "w1.add", "-w", "w2.chain100_16", "--json", "--quick"]);
+    let rows: Vec<Value> = lines.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     let row = |workload: &str, mode: &str| {
-        let found = rows
-            .iter()
-            .find(|r| r["workload"] == workload && r["mode"] == mode);
+        let found = rows.iter().find(|r| r["workload"] == workload && r["mode"] == mode);
         found.unwrap_or_else(|| panic!("no row for {workload} {mode} in {lines}"))
     };
     for workload in ["w1.add", "w2.chain100_16"] {
@@ -81,18 +68,12 @@ fn bench_prints_json_lines() {
             assert_eq!(r["version"], env!("CARGO_PKG_VERSION"));
             assert_eq!(r["threads"], 1);
             for number in ["median_us", "p10", "p90", "compile_ms"] {
-                assert!(
-                    r[number].as_f64().is_some_and(|x| x > 0.0),
-                    "{number} of {r}"
-                );
+                assert!(r[number].as_f64().is_some_and(|x| x > 0.0), "{number} of {r}");
             }
             assert!(r["n_samples"].as_u64().is_some_and(|n| n >= 3), "{r}");
             assert!(r["inner"].as_u64().is_some_and(|n| n >= 1), "{r}");
         }
-        assert!(
-            eager["dispatches"].as_u64().is_some_and(|n| n > 0),
-            "{eager}"
-        );
+        assert!(eager["dispatches"].as_u64().is_some_and(|n| n > 0), "{eager}");
         assert_eq!(compiled["dispatches"], 0);
         let magnitude = eager["check"][0][2].as_f64().unwrap();
         let difference =
@@ -101,29 +82,16 @@ fn bench_prints_json_lines() {
     }
     // the prefix w1.add also matches w1.add_grad, which reports why it has no numbers
     let grad = row("w1.add_grad", "eager");
-    assert!(
-        grad["median_us"].is_null() && grad["note"].as_str().is_some(),
-        "{grad}"
-    );
+    assert!(grad["median_us"].is_null() && grad["note"].as_str().is_some(), "{grad}");
     assert_eq!(rows.len(), 6);
 }
 
 #[test]
 fn bench_check_sums_follow_from_the_data() {
-    let lines = stdout(&[
-        "bench",
-        "-w",
-        "w1.transpose",
-        "--json",
-        "--quick",
-        "--threads",
-        "2",
-    ]);
+    let lines = stdout(&["bench", "-w", "w1.transpose", "--json", "--quick", "--threads", "2"]);
     let row: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
     assert_eq!(row["threads"], 2);
-    let check: Vec<f64> = (0..4)
-        .map(|i| row["check"][0][i].as_f64().unwrap())
-        .collect();
+    let check: Vec<f64> = (0..4).map(|i| row["check"][0][i].as_f64().unwrap()).collect();
     let mut sums = [32.0, 0.0, 0.0, 0.0];
     // transposed: element (c, r) of the output is element (r, c) of the 4 x 8 input
     for i in 0..32u64 {
@@ -153,56 +121,31 @@ fn uniform(name: &str, i: u64) -> f64 {
 #[test]
 fn bench_prints_a_table() {
     let table = stdout(&["bench", "--workload", "w1.empty,w1.add_grad", "--quick"]);
-    assert!(
-        table.contains("speed-up") && table.contains("dispatches"),
-        "{table}"
-    );
-    assert!(
-        table.contains("w1.empty") && table.contains("-> 0"),
-        "{table}"
-    );
+    assert!(table.contains("speed-up") && table.contains("dispatches"), "{table}");
+    assert!(table.contains("w1.empty") && table.contains("-> 0"), "{table}");
     assert!(table.contains("w1.add_grad (eager): n/a"), "{table}");
 }
 
 #[test]
 fn minilm_without_weights_says_so() {
     let line = stdout(&["bench", "-w", "w12.minilm_b1_l8", "--json", "--quick"]);
-    assert!(
-        line.contains("--minilm PATH") && line.contains("\"median_us\":null"),
-        "{line}"
-    );
+    assert!(line.contains("--minilm PATH") && line.contains("\"median_us\":null"), "{line}");
     let error = failure(&["explain", "w12.minilm_b1_l8"], 1);
     assert!(error.contains("--minilm PATH"), "{error}");
-    let error = failure(
-        &[
-            "bench",
-            "-w",
-            "w12.minilm_b1_l8",
-            "--minilm",
-            "/nowhere",
-            "--quick",
-        ],
-        1,
-    );
+    let error = failure(&["bench", "-w", "w12.minilm_b1_l8", "--minilm", "/nowhere", "--quick"], 1);
     assert!(error.contains("/nowhere/config.json"), "{error}");
 }
 
 #[test]
 fn dump_prints_every_stage_of_a_workload() {
     let captured = stdout(&["dump", "w3.bias_gelu", "--stage", "captured"]);
-    assert!(
-        captured.starts_with("graph(") && captured.contains("aten::gelu"),
-        "{captured}"
-    );
+    assert!(captured.starts_with("graph(") && captured.contains("aten::gelu"), "{captured}");
     let rewritten = stdout(&["dump", "w3.bias_gelu", "--stage", "rewritten"]);
     assert!(rewritten.starts_with("graph("), "{rewritten}");
     let loops = stdout(&["dump", "w3.bias_gelu", "--stage", "loops"]);
     assert!(loops.contains("kernel"), "{loops}");
     let clif = stdout(&["dump", "w3.bias_gelu", "--stage", "clif"]);
-    assert!(
-        clif.contains("function") && clif.contains("block0"),
-        "{clif}"
-    );
+    assert!(clif.contains("function") && clif.contains("block0"), "{clif}");
     let asm = stdout(&["dump", "w3.bias_gelu", "--stage", "asm"]);
     assert!(asm.lines().count() > 20, "{asm}");
     let plan = stdout(&["dump", "w3.bias_gelu", "--stage", "plan"]);
@@ -223,17 +166,11 @@ fn dump_takes_a_graph_file_to_every_stage_and_format() {
     let (_folder, path) = graph_file(GRAPH);
     assert_eq!(stdout(&["dump", &path]), GRAPH);
     for stage in ["rewritten", "loops", "clif", "asm", "plan"] {
-        assert!(
-            !stdout(&["dump", &path, "--stage", stage]).trim().is_empty(),
-            "{stage}"
-        );
+        assert!(!stdout(&["dump", &path, "--stage", stage]).trim().is_empty(), "{stage}");
     }
     for stage in ["captured", "rewritten", "loops", "plan"] {
         let dot = stdout(&["dump", &path, "--stage", stage, "--format", "dot"]);
-        assert!(
-            dot.starts_with("digraph") && dot.contains("->"),
-            "{stage}: {dot}"
-        );
+        assert!(dot.starts_with("digraph") && dot.contains("->"), "{stage}: {dot}");
     }
     for stage in ["captured", "rewritten", "loops", "clif", "asm", "plan"] {
         let text = stdout(&["dump", &path, "--stage", stage, "--format", "json"]);
@@ -249,10 +186,7 @@ fn wrong_graph_files_are_named_with_their_line() {
     let broken = GRAPH.replace("return %1", "return %7");
     let (_folder, path) = graph_file(&broken);
     let error = failure(&["dump", &path, "--stage", "loops"], 1);
-    assert!(
-        error.contains("graph.sl") && error.contains("line 4"),
-        "{error}"
-    );
+    assert!(error.contains("graph.sl") && error.contains("line 4"), "{error}");
 
     let shape = GRAPH.replace("%b: f32[8]", "%b: f32[7]");
     let (_folder, path) = graph_file(&shape);
@@ -262,10 +196,7 @@ fn wrong_graph_files_are_named_with_their_line() {
     let unknown = GRAPH.replace("aten::gelu", "aten::nonsense");
     let (_folder, path) = graph_file(&unknown);
     let error = failure(&["dump", &path, "--stage", "plan"], 1);
-    assert!(
-        error.contains("graph.sl") && error.contains("aten::nonsense"),
-        "{error}"
-    );
+    assert!(error.contains("graph.sl") && error.contains("aten::nonsense"), "{error}");
 
     let error = failure(&["dump", "/nowhere/graph.sl"], 1);
     assert!(error.contains("/nowhere/graph.sl"), "{error}");
@@ -274,10 +205,7 @@ fn wrong_graph_files_are_named_with_their_line() {
 #[test]
 fn trace_shows_what_is_dispatched_and_that_a_replay_is_not() {
     let eager = stdout(&["trace", "w1.add", "--of", "eager"]);
-    assert!(
-        eager.contains("op=[aten::add.Tensor]") && eager.contains("key=[CPU]"),
-        "{eager}"
-    );
+    assert!(eager.contains("op=[aten::add.Tensor]") && eager.contains("key=[CPU]"), "{eager}");
     let capture = stdout(&["trace", "w2.chain100_16", "--of", "capture"]);
     assert!(capture.contains("aten::mul.Tensor"), "{capture}");
     assert_eq!(stdout(&["trace", "w2.chain100_16", "--of", "replay"]), "");
@@ -286,23 +214,14 @@ fn trace_shows_what_is_dispatched_and_that_a_replay_is_not() {
 #[test]
 fn ops_shows_names_registrations_tables_and_keys() {
     let all = stdout(&["ops"]);
-    assert!(
-        all.lines().any(|l| l == "aten::add.Tensor") && all.lines().count() > 100,
-        "{all}"
-    );
+    assert!(all.lines().any(|l| l == "aten::add.Tensor") && all.lines().count() > 100, "{all}");
     let dump = stdout(&["ops", "aten::add.Tensor"]);
-    assert!(
-        dump.contains("schema: ") && dump.contains("CPU: "),
-        "{dump}"
-    );
+    assert!(dump.contains("schema: ") && dump.contains("CPU: "), "{dump}");
     assert_eq!(stdout(&["ops", "add.Tensor"]), dump);
     let overloads = stdout(&["ops", "add"]);
     assert!(overloads.contains("aten::add.Tensor") && overloads.contains("aten::add.Scalar"));
     let table = stdout(&["ops", "add.Tensor", "--table"]);
-    assert!(
-        table.contains("AutogradCPU: ") && table.contains("[kernel]"),
-        "{table}"
-    );
+    assert!(table.contains("AutogradCPU: ") && table.contains("[kernel]"), "{table}");
     let row = stdout(&["ops", "add.Tensor", "--table", "--key", "CPU"]);
     assert!(row.contains("\nCPU: ") && !row.contains("Meta: "), "{row}");
     let cpu = stdout(&["ops", "--key", "CPU"]);
@@ -314,14 +233,7 @@ fn ops_shows_names_registrations_tables_and_keys() {
 #[test]
 fn explain_says_why() {
     let why = stdout(&["explain", "w5.mlp_1x64"]);
-    for part in [
-        "guards",
-        "kernel",
-        "fusion",
-        "passes",
-        "e-graph",
-        "f32[1, 64]",
-    ] {
+    for part in ["guards", "kernel", "fusion", "passes", "e-graph", "f32[1, 64]"] {
         assert!(why.contains(part), "no {part} in {why}");
     }
 }
@@ -334,10 +246,7 @@ fn wrong_names_are_answered_with_the_right_ones() {
             other => &[other, "w99"],
         };
         let error = failure(arguments, 1);
-        assert!(
-            error.contains("`w99`") && error.contains("w5.mlp_8x256"),
-            "{error}"
-        );
+        assert!(error.contains("`w99`") && error.contains("w5.mlp_8x256"), "{error}");
     }
     let error = failure(&["trace", "w3"], 1);
     assert!(error.contains("w3.bias_gelu_512x768"), "{error}");

@@ -14,7 +14,5 @@ use syn::{DeriveInput, parse_macro_input};
 #[proc_macro_derive(TensorTree)]
 pub fn derive_tensor_tree(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
-    tensor_tree::expand(&input)
-        .unwrap_or_else(|error| error.to_compile_error())
-        .into()
+    tensor_tree::expand(&input).unwrap_or_else(|error| error.to_compile_error()).into()
 }

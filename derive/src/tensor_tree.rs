@@ -30,11 +30,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
 
     // an enum without variants is matched by `match *self {}`; a reference to one cannot be.
-    let subject = if variants.is_empty() {
-        quote!(*self)
-    } else {
-        quote!(self)
-    };
+    let subject = if variants.is_empty() { quote!(*self) } else { quote!(self) };
     let visit = variants.iter().map(Variant::visit_arm);
     let map = variants.iter().map(Variant::map_arm);
     let matches = if variants.is_empty() {
@@ -76,9 +72,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
 /// Asks every type parameter to be a tensor tree, as `#[derive(Clone)]` does with `Clone`.
 fn with_bounds(mut generics: Generics) -> Generics {
     for parameter in generics.type_params_mut() {
-        parameter
-            .bounds
-            .push(parse_quote!(::straightline::TensorTree));
+        parameter.bounds.push(parse_quote!(::straightline::TensorTree));
     }
     generics
 }
@@ -132,11 +126,7 @@ impl Variant {
             new: format_ident!("__new_{i}"),
             old: format_ident!("__old_{i}"),
         });
-        Variant {
-            path,
-            name: name.map(Ident::to_string),
-            fields: fields.collect(),
-        }
+        Variant { path, name: name.map(Ident::to_string), fields: fields.collect() }
     }
 
     fn pattern(&self, binding: impl Fn(&Field) -> &Ident) -> TokenStream {
@@ -167,9 +157,7 @@ impl Variant {
         let new = self.pattern(|field| &field.new);
         let old = self.pattern(|field| &field.old);
         let fields = self.fields.iter().map(|field| {
-            let Field {
-                label, new, old, ..
-            } = field;
+            let Field { label, new, old, .. } = field;
             quote! {
                 if let ::core::option::Option::Some(__what) =
                     ::straightline::TensorTree::matches(#new, #old)

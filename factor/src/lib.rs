@@ -80,14 +80,11 @@ fn with_memory<R>(needed: StackReq, body: impl FnOnce(&mut MemStack) -> R) -> R 
 
 fn lu_in<T: ComplexField>(a: &mut [T], m: usize, n: usize, pivots: &mut [i32]) {
     let (mut order, mut back) = (vec![0u32; m], vec![0u32; m]);
-    with_memory(
-        lu::lu_in_place_scratch::<u32, T>(m, n, Par::Seq, Default::default()),
-        |memory| {
-            let a = MatMut::from_column_major_slice_mut(a, m, n);
-            let params = Default::default();
-            lu::lu_in_place(a, &mut order, &mut back, Par::Seq, memory, params);
-        },
-    );
+    with_memory(lu::lu_in_place_scratch::<u32, T>(m, n, Par::Seq, Default::default()), |memory| {
+        let a = MatMut::from_column_major_slice_mut(a, m, n);
+        let params = Default::default();
+        lu::lu_in_place(a, &mut order, &mut back, Par::Seq, memory, params);
+    });
     // the exchanges, one after another, that put the rows into this order
     let mut rows: Vec<u32> = (0..m as u32).collect();
     let mut places = rows.clone();
@@ -149,11 +146,7 @@ where
     }
     let (one, zero) = (T::one_impl(), T::default());
     let mut own = vec![zero; rows * k];
-    for (j, (own, v)) in own
-        .chunks_exact_mut(rows)
-        .zip(v.chunks_exact(m))
-        .enumerate()
-    {
+    for (j, (own, v)) in own.chunks_exact_mut(rows).zip(v.chunks_exact(m)).enumerate() {
         own[j] = one;
         own[j + 1..].copy_from_slice(&v[from + j + 1..]);
     }
@@ -182,13 +175,7 @@ where
     let (mut first, mut second) = (vec![zero; k * columns], vec![zero; k * columns]);
     let mut first = MatMut::from_column_major_slice_mut(&mut first, k, columns);
     let mut second = MatMut::from_column_major_slice_mut(&mut second, k, columns);
-    multiply(
-        first.rb_mut(),
-        Accum::Replace,
-        (adjoint_v, Conj::Yes),
-        c.rb(),
-        one,
-    );
+    multiply(first.rb_mut(), Accum::Replace, (adjoint_v, Conj::Yes), c.rb(), one);
     multiply(second.rb_mut(), Accum::Replace, t, first.rb(), one);
     multiply(c.rb_mut(), Accum::Add, (v, Conj::No), second.rb(), -one);
 }
@@ -238,10 +225,7 @@ fn singular_in<T: Double>(
     let found = with_memory(needed, |memory| {
         let u = vectors.then(|| MatMut::from_column_major_slice_mut(&mut u, m, n));
         let v = vectors.then(|| MatMut::from_column_major_slice_mut(v, n, n));
-        let (a, s) = (
-            MatRef::from_column_major_slice(a, m, n),
-            DiagMut::from_slice_mut(&mut s),
-        );
+        let (a, s) = (MatRef::from_column_major_slice(a, m, n), DiagMut::from_slice_mut(&mut s));
         svd::svd(a, s, u, v, Par::Seq, memory, params).is_ok()
     });
     if !found || !s.iter().chain(&u).all(Double::finite) {
@@ -262,10 +246,7 @@ fn hermitian_in<T: Double>(a: &mut [T], n: usize, values: &mut [f64], vectors: b
     let needed = evd::self_adjoint_evd_scratch::<T>(n, which, Par::Seq, params);
     let found = with_memory(needed, |memory| {
         let u = vectors.then(|| MatMut::from_column_major_slice_mut(&mut u, n, n));
-        let (a, s) = (
-            MatRef::from_column_major_slice(a, n, n),
-            DiagMut::from_slice_mut(&mut s),
-        );
+        let (a, s) = (MatRef::from_column_major_slice(a, n, n), DiagMut::from_slice_mut(&mut s));
         evd::self_adjoint_evd(a, s, u, Par::Seq, memory, params).is_ok()
     });
     if !found || !s.iter().chain(&u).all(Double::finite) {
@@ -348,9 +329,8 @@ const LARGE: f64 = 1e140;
 /// Whether these are eigenvalues of a matrix with this trace: faer does not report when its QR
 /// iteration fails to converge, and then leaves some of the values unwritten.
 fn converged(values: impl Iterator<Item = Complex<f64>>, trace: Complex<f64>) -> bool {
-    let (sum, size) = values.fold((-trace, 0.0), |(sum, size), w| {
-        (sum + w, size + w.re.abs() + w.im.abs())
-    });
+    let (sum, size) =
+        values.fold((-trace, 0.0), |(sum, size), w| (sum + w, size + w.re.abs() + w.im.abs()));
     // NaN is not within
     sum.re.abs() + sum.im.abs() <= 1e-8 * size
 }
@@ -434,11 +414,7 @@ macro_rules! double {
 }
 
 through!(f32, f64, |x| f64::from(*x), |(x, y)| *x = *y as f32);
-through!(
-    Complex<f32>,
-    Complex<f64>,
-    |x| Complex::new(x.re.into(), x.im.into()),
-    |(x, y)| *x = Complex::new(y.re as f32, y.im as f32)
-);
+through!(Complex<f32>, Complex<f64>, |x| Complex::new(x.re.into(), x.im.into()), |(x, y)| *x =
+    Complex::new(y.re as f32, y.im as f32));
 double!(f64);
 double!(Complex<f64>);

@@ -227,8 +227,7 @@ fn at<V: Vector>(
     row: isize,
     (i, j, v): (usize, usize, usize),
 ) -> *const V::Elem {
-    base.wrapping_offset(i as isize * row)
-        .wrapping_add((2 * j + v) * V::LANES)
+    base.wrapping_offset(i as isize * row).wrapping_add((2 * j + v) * V::LANES)
 }
 
 /// # Safety
@@ -237,13 +236,7 @@ fn at<V: Vector>(
 #[inline(always)]
 unsafe fn load<V: Vector, const TAIL: bool>(p: *const V::Elem, mask: V::Mask) -> V {
     // SAFETY: the caller's contract.
-    unsafe {
-        if TAIL {
-            V::load_mask(p, mask)
-        } else {
-            V::load(p)
-        }
-    }
+    unsafe { if TAIL { V::load_mask(p, mask) } else { V::load(p) } }
 }
 
 /// Runs a block for each `i` below a constant of at most twelve, each time with `i` a literal:
@@ -274,10 +267,8 @@ macro_rules! unroll {
 unsafe fn tile<V: Vector, const R: usize, const P: usize, const TAIL: bool>(t: &Tile<V::Elem>) {
     // SAFETY: all accesses are inside what the caller vouches for.
     unsafe {
-        let mask = [
-            V::mask(t.cols.min(V::LANES)),
-            V::mask(t.cols.saturating_sub(V::LANES).min(V::LANES)),
-        ];
+        let mask =
+            [V::mask(t.cols.min(V::LANES)), V::mask(t.cols.saturating_sub(V::LANES).min(V::LANES))];
         let mut sum = [[[V::zero(); 2]; P]; R];
         if t.resume {
             unroll!(i < R {
@@ -420,9 +411,7 @@ unsafe fn dot<V: Vector, const R: usize, const C: usize>(d: &Dot<V::Elem>) {
                 let count = (C - first).min(4);
                 four[..count].copy_from_slice(&sum[first..first + count]);
                 let total = V::sums(four);
-                let c =
-                    d.c.wrapping_offset(i as isize * d.c_row)
-                        .wrapping_add(first);
+                let c = d.c.wrapping_offset(i as isize * d.c_row).wrapping_add(first);
                 for (j, total) in total.iter().take(count).enumerate() {
                     *c.wrapping_add(j) = *total;
                 }

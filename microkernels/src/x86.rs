@@ -28,10 +28,7 @@ unsafe fn sums_ps(v: [__m256; 4]) -> [f32; 4] {
         let low = _mm256_hadd_ps(v[0], v[1]);
         let high = _mm256_hadd_ps(v[2], v[3]);
         let both = _mm256_hadd_ps(low, high);
-        let sum = _mm_add_ps(
-            _mm256_castps256_ps128(both),
-            _mm256_extractf128_ps::<1>(both),
-        );
+        let sum = _mm_add_ps(_mm256_castps256_ps128(both), _mm256_extractf128_ps::<1>(both));
         let mut out = [0.0; 4];
         _mm_storeu_ps(out.as_mut_ptr(), sum);
         out
@@ -160,12 +157,7 @@ vector!(
     |count| ((1u32 << count) - 1) as __mmask16,
     |p, mask| _mm512_maskz_loadu_ps(mask, p),
     |p, mask, x| _mm512_mask_storeu_ps(p, mask, x),
-    |v| sums_ps([
-        halve_ps(v[0]),
-        halve_ps(v[1]),
-        halve_ps(v[2]),
-        halve_ps(v[3])
-    ])
+    |v| sums_ps([halve_ps(v[0]), halve_ps(v[1]), halve_ps(v[2]), halve_ps(v[3])])
 );
 vector!(
     Wide64,
@@ -181,12 +173,7 @@ vector!(
     |count| ((1u32 << count) - 1) as __mmask8,
     |p, mask| _mm512_maskz_loadu_pd(mask, p),
     |p, mask, x| _mm512_mask_storeu_pd(p, mask, x),
-    |v| sums_pd([
-        halve_pd(v[0]),
-        halve_pd(v[1]),
-        halve_pd(v[2]),
-        halve_pd(v[3])
-    ])
+    |v| sums_pd([halve_pd(v[0]), halve_pd(v[1]), halve_pd(v[2]), halve_pd(v[3])])
 );
 vector!(
     Half32,

@@ -52,10 +52,7 @@ pub struct Bert {
 }
 
 fn file_error(path: &Path, message: impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::File {
-        path: path.display().to_string(),
-        message: message.to_string(),
-    })
+    Error::new(ErrorKind::File { path: path.display().to_string(), message: message.to_string() })
 }
 
 impl Bert {
@@ -104,11 +101,7 @@ impl Bert {
         let types = weight(source, &table("token_type"), &[config.type_vocab_size, d])?;
         Ok(Bert {
             words: weight(source, &table("word"), &[config.vocab_size, d])?,
-            positions: weight(
-                source,
-                &table("position"),
-                &[config.max_position_embeddings, d],
-            )?,
+            positions: weight(source, &table("position"), &[config.max_position_embeddings, d])?,
             token_type: types.select(0, 0)?,
             normalise: LayerNorm::load(source, "embeddings.LayerNorm", d, epsilon)?,
             config,
@@ -192,13 +185,9 @@ mod tests {
 
     /// Numbers between -0.5 and 0.5 that depend on the name.
     fn uniform(name: &str, sizes: &[i64]) -> Result<Tensor> {
-        let mut state = name
-            .bytes()
-            .fold(1u64, |h, b| h.wrapping_mul(31).wrapping_add(b.into()));
+        let mut state = name.bytes().fold(1u64, |h, b| h.wrapping_mul(31).wrapping_add(b.into()));
         let mut next = || {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
         };
         let numbers: Vec<f32> = (0..sizes.iter().product()).map(|_| next()).collect();
@@ -240,10 +229,7 @@ mod tests {
         let Err(error) = Bert::load(Path::new("/nowhere")) else {
             panic!("there is no such folder");
         };
-        assert!(
-            error.to_string().contains("/nowhere/config.json"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("/nowhere/config.json"), "{error}");
         let mut relu = config();
         relu.hidden_act = "relu".into();
         assert!(Bert::from_source(relu, &mut made_up).is_err());

@@ -19,11 +19,7 @@ pub type Source<'a> = &'a mut dyn FnMut(&str) -> Result<Tensor>;
 pub fn find(weights: &BTreeMap<String, Tensor>, name: &str) -> Result<Tensor> {
     weights.get(name).cloned().ok_or_else(|| {
         let some: Vec<&str> = weights.keys().take(6).map(String::as_str).collect();
-        let more = if weights.len() > some.len() {
-            ", ..."
-        } else {
-            ""
-        };
+        let more = if weights.len() > some.len() { ", ..." } else { "" };
         Error::new(ErrorKind::Value(format!(
             "there is no tensor `{name}` among the {} weights ({}{more})",
             weights.len(),

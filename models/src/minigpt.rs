@@ -29,13 +29,8 @@ pub struct Config {
 
 impl Config {
     /// Vocabulary 600, width 64, two layers of two heads, context 16.
-    pub const SMALL: Config = Config {
-        vocabulary: 600,
-        width: 64,
-        layers: 2,
-        heads: 2,
-        context: 16,
-    };
+    pub const SMALL: Config =
+        Config { vocabulary: 600, width: 64, layers: 2, heads: 2, context: 16 };
 }
 
 struct Layer {

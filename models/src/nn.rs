@@ -52,8 +52,7 @@ impl LayerNorm {
 /// `[batch, length, heads * d]` to `[batch, heads, length, d]`, as a view.
 pub fn split_heads(x: &Tensor, heads: i64) -> Result<Tensor> {
     let (batch, length, width) = (x.size(0)?, x.size(1)?, x.size(2)?);
-    x.view([batch, length, heads, width / heads])?
-        .transpose(1, 2)
+    x.view([batch, length, heads, width / heads])?.transpose(1, 2)
 }
 
 /// The inverse of [`split_heads`].
@@ -93,10 +92,7 @@ impl Conv {
         stride: i64,
     ) -> Result<Conv> {
         let sizes = [outputs, inputs, size, size];
-        Ok(Conv {
-            weight: weight(source, &format!("{name}.weight"), &sizes)?,
-            stride,
-        })
+        Ok(Conv { weight: weight(source, &format!("{name}.weight"), &sizes)?, stride })
     }
 
     /// The layer on a tensor.
@@ -132,8 +128,6 @@ impl BatchNorm {
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let affine = (Some(&self.weight), Some(&self.bias));
         let running = (Some(&self.mean), Some(&self.variance));
-        aten::batch_norm(
-            x, affine.0, affine.1, running.0, running.1, false, 0.1, 1e-5, false,
-        )
+        aten::batch_norm(x, affine.0, affine.1, running.0, running.1, false, 0.1, 1e-5, false)
     }
 }

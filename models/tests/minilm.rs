@@ -37,10 +37,7 @@ fn embeddings_are_pytorchs() -> Result<()> {
         let tokens = embedder.tokens(&row.sentence)?;
         assert_eq!(tokens, row.input_ids, "tokens of {:?}", row.sentence);
         let inputs = embedder.inputs(&tokens)?;
-        let both = [
-            ("eager", embedder.eager(&inputs)?),
-            ("compiled", embedder.compiled(&inputs)?),
-        ];
+        let both = [("eager", embedder.eager(&inputs)?), ("compiled", embedder.compiled(&inputs)?)];
         for (mode, found) in both {
             let near = similarity(&found, &row.embedding);
             worst = worst.min(near);

@@ -74,18 +74,15 @@ fn cases(text: &str) -> Result<Vec<Case>, String> {
             Op::define(&schema, &[] as &[&str]);
         }
     }
-    let starts: Vec<usize> = (0..lines.len())
-        .filter(|i| directive(lines[*i]).is_some_and(|d| d.0 == "run"))
-        .collect();
+    let starts: Vec<usize> =
+        (0..lines.len()).filter(|i| directive(lines[*i]).is_some_and(|d| d.0 == "run")).collect();
     if starts.is_empty() {
         return Err("no `// run:` line".to_string());
     }
     let mut out = Vec::new();
     for (k, &start) in starts.iter().enumerate() {
         let end = starts.get(k + 1).copied().unwrap_or(lines.len());
-        let found: Vec<_> = (lines[start..end].iter())
-            .filter_map(|l| directive(l))
-            .collect();
+        let found: Vec<_> = (lines[start..end].iter()).filter_map(|l| directive(l)).collect();
         let expectations: Vec<_> = (found[1..].iter())
             .filter(|(key, _)| DIRECTIVES.contains(&key.as_str()))
             .cloned()
@@ -147,9 +144,7 @@ fn execute(case: &Case) -> Result<(String, Option<RewriteReport>), String> {
             let (out, report) = rewrite(&graph, &options).map_err(|e| e.to_string())?;
             let (again, _) = rewrite(&out, &options).map_err(|e| e.to_string())?;
             if again.to_string() != out.to_string() {
-                return Err(format!(
-                    "a second rewrite changes the result:\n{out}\n{again}"
-                ));
+                return Err(format!("a second rewrite changes the result:\n{out}\n{again}"));
             }
             Ok((out.to_string(), Some(report)))
         }
@@ -170,10 +165,8 @@ fn squeezed(s: &str) -> String {
 
 fn check(case: &Case, path: &Path) -> Result<(), String> {
     let at = |message: String| format!("{}:{}: {message}", path.display(), case.line);
-    let errors: Vec<&str> = (case.directives.iter())
-        .filter(|d| d.0 == "error")
-        .map(|d| d.1.as_str())
-        .collect();
+    let errors: Vec<&str> =
+        (case.directives.iter()).filter(|d| d.0 == "error").map(|d| d.1.as_str()).collect();
     let (text, report) = match execute(case) {
         Err(message) if errors.is_empty() => return Err(at(message)),
         Err(message) => {
@@ -248,11 +241,7 @@ fn coverage(cases: &[Case]) -> Result<(), String> {
         wrong.push(format!("`{name}` is no rule"));
     }
     wrong.sort();
-    if wrong.is_empty() {
-        Ok(())
-    } else {
-        Err(wrong.join("\n"))
-    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
 /// The cases of a page of documentation, each named after the line that it begins on.
@@ -294,10 +283,7 @@ fn main() {
     let mut texts: Vec<(PathBuf, Result<String, String>)> = (paths.into_iter())
         .map(|path| {
             let short = path.strip_prefix(&root).unwrap_or(&path).to_path_buf();
-            (
-                short,
-                std::fs::read_to_string(&path).map_err(|e| e.to_string()),
-            )
+            (short, std::fs::read_to_string(&path).map_err(|e| e.to_string()))
         })
         .collect();
     texts.extend(blocks(&root.join("../../docs/ir.md")));
@@ -310,14 +296,9 @@ fn main() {
             all.extend(cases.iter().cloned());
         }
         trials.push(Trial::test(name, move || {
-            let failures: Vec<String> = (parsed?.iter())
-                .filter_map(|case| check(case, &short).err())
-                .collect();
-            if failures.is_empty() {
-                Ok(())
-            } else {
-                Err(Failed::from(failures.join("\n")))
-            }
+            let failures: Vec<String> =
+                (parsed?.iter()).filter_map(|case| check(case, &short).err()).collect();
+            if failures.is_empty() { Ok(()) } else { Err(Failed::from(failures.join("\n"))) }
         }));
     }
     trials.push(Trial::test("coverage", move || Ok(coverage(&all)?)));

@@ -109,10 +109,7 @@ fn law(call: &str, dtype: &str, want: fn(f64, f64, f64) -> f64) {
         for y in if ys { &NUMBERS[..] } else { &[0.0] } {
             for z in if zs { &NUMBERS[..] } else { &[0.0] } {
                 let (got, want) = (evaluate(&out, &[x, *y, *z]), want(x, *y, *z));
-                assert!(
-                    same(got, want),
-                    "{call} at {x} {y} {z}: {got}, not {want}\n{out}"
-                );
+                assert!(same(got, want), "{call} at {x} {y} {z}: {got}, not {want}\n{out}");
             }
         }
     }
@@ -129,22 +126,16 @@ fn truth(b: bool) -> f64 {
 
 #[test]
 fn clamps() {
-    law("clamp(%x, min=-1, max=2.5)", "f64", |x, _, _| {
-        clamp(x, -1.0, 2.5)
-    });
-    law("clamp(%x, min=3, max=1)", "f64", |x, _, _| {
-        if x.is_nan() { x } else { 1.0 }
-    });
-    law("clamp_min.Tensor(%x, %y)", "f64", |x, y, _| {
-        if y.is_nan() {
-            y
-        } else {
-            clamp(x, y, f64::INFINITY)
-        }
-    });
-    law("hardtanh(%x, min_val=-1, max_val=1)", "f64", |x, _, _| {
-        clamp(x, -1.0, 1.0)
-    });
+    law("clamp(%x, min=-1, max=2.5)", "f64", |x, _, _| clamp(x, -1.0, 2.5));
+    law("clamp(%x, min=3, max=1)", "f64", |x, _, _| if x.is_nan() { x } else { 1.0 });
+    law(
+        "clamp_min.Tensor(%x, %y)",
+        "f64",
+        |x, y, _| {
+            if y.is_nan() { y } else { clamp(x, y, f64::INFINITY) }
+        },
+    );
+    law("hardtanh(%x, min_val=-1, max_val=1)", "f64", |x, _, _| clamp(x, -1.0, 1.0));
     law("relu6(%x)", "f64", |x, _, _| clamp(x, 0.0, 6.0));
     law("fmax(%x, %y)", "f64", |x, y, _| x.max(y));
     law("fmin(%x, %y)", "f64", |x, y, _| x.min(y));
@@ -152,87 +143,47 @@ fn clamps() {
 
 #[test]
 fn activations() {
-    law("leaky_relu(%x, negative_slope=0.1)", "f64", |x, _, _| {
-        if x > 0.0 { x } else { 0.1 * x }
+    law("leaky_relu(%x, negative_slope=0.1)", "f64", |x, _, _| if x > 0.0 { x } else { 0.1 * x });
+    law("elu(%x, alpha=1.5, scale=2, input_scale=0.5)", "f64", |x, _, _| {
+        if x < 0.0 { (0.5 * x).exp_m1() * 3.0 } else { 2.0 * x }
     });
-    law(
-        "elu(%x, alpha=1.5, scale=2, input_scale=0.5)",
-        "f64",
-        |x, _, _| {
-            if x < 0.0 {
-                (0.5 * x).exp_m1() * 3.0
-            } else {
-                2.0 * x
-            }
-        },
-    );
     law("celu(%x, alpha=2)", "f64", |x, _, _| {
-        if x.is_nan() {
-            x
-        } else {
-            x.max(0.0) + (2.0 * (x / 2.0).exp_m1()).min(0.0)
-        }
+        if x.is_nan() { x } else { x.max(0.0) + (2.0 * (x / 2.0).exp_m1()).min(0.0) }
     });
     law("softplus(%x, beta=2, threshold=20)", "f64", |x, _, _| {
-        if 2.0 * x > 20.0 {
-            x
-        } else {
-            (2.0 * x).exp().ln_1p() / 2.0
-        }
+        if 2.0 * x > 20.0 { x } else { (2.0 * x).exp().ln_1p() / 2.0 }
     });
-    law("hardsigmoid(%x)", "f64", |x, _, _| {
-        clamp(x + 3.0, 0.0, 6.0) / 6.0
-    });
-    law("hardswish(%x)", "f64", |x, _, _| {
-        x * clamp(x + 3.0, 0.0, 6.0) / 6.0
-    });
-    law("hardshrink(%x, lambd=0.5)", "f64", |x, _, _| {
-        if (-0.5..=0.5).contains(&x) { 0.0 } else { x }
-    });
+    law("hardsigmoid(%x)", "f64", |x, _, _| clamp(x + 3.0, 0.0, 6.0) / 6.0);
+    law("hardswish(%x)", "f64", |x, _, _| x * clamp(x + 3.0, 0.0, 6.0) / 6.0);
+    law(
+        "hardshrink(%x, lambd=0.5)",
+        "f64",
+        |x, _, _| {
+            if (-0.5..=0.5).contains(&x) { 0.0 } else { x }
+        },
+    );
     law("softshrink(%x, lambd=0.5)", "f64", |x, _, _| match x {
         x if x > 0.5 => x - 0.5,
         x if x < -0.5 => x + 0.5,
         x => x * 0.0,
     });
-    law(
-        "threshold(%x, threshold=0.1, value=20)",
-        "f64",
-        |x, _, _| if x <= 0.1 { 20.0 } else { x },
-    );
+    law("threshold(%x, threshold=0.1, value=20)", "f64", |x, _, _| if x <= 0.1 { 20.0 } else { x });
     law("log_sigmoid(%x)", "f64", |x, _, _| {
-        if x.is_nan() {
-            x
-        } else {
-            x.min(0.0) - (-x.abs()).exp().ln_1p()
-        }
+        if x.is_nan() { x } else { x.min(0.0) - (-x.abs()).exp().ln_1p() }
     });
     law("mish(%x)", "f64", |x, _, _| x * x.exp().ln_1p().tanh());
 }
 
 #[test]
 fn arithmetic() {
-    law("rsub.Scalar(%x, other=1, alpha=2)", "f64", |x, _, _| {
-        1.0 - 2.0 * x
-    });
+    law("rsub.Scalar(%x, other=1, alpha=2)", "f64", |x, _, _| 1.0 - 2.0 * x);
     law("rsub.Tensor(%x, %y, alpha=1)", "f64", |x, y, _| y - x);
-    law("addcmul(%x, %y, %z, value=0.5)", "f64", |x, y, z| {
-        x + 0.5 * y * z
-    });
-    law("addcdiv(%x, %y, %z, value=0.5)", "f64", |x, y, z| {
-        x + 0.5 * y / z
-    });
-    law("lerp.Scalar(%x, %y, weight=0.25)", "f64", |x, y, _| {
-        x + 0.25 * (y - x)
-    });
-    law("lerp.Scalar(%x, %y, weight=0.75)", "f64", |x, y, _| {
-        y - (y - x) * 0.25
-    });
+    law("addcmul(%x, %y, %z, value=0.5)", "f64", |x, y, z| x + 0.5 * y * z);
+    law("addcdiv(%x, %y, %z, value=0.5)", "f64", |x, y, z| x + 0.5 * y / z);
+    law("lerp.Scalar(%x, %y, weight=0.25)", "f64", |x, y, _| x + 0.25 * (y - x));
+    law("lerp.Scalar(%x, %y, weight=0.75)", "f64", |x, y, _| y - (y - x) * 0.25);
     law("lerp.Tensor(%x, %y, %z)", "f64", |x, y, w| {
-        if w.abs() < 0.5 {
-            x + w * (y - x)
-        } else {
-            y - (y - x) * (1.0 - w)
-        }
+        if w.abs() < 0.5 { x + w * (y - x) } else { y - (y - x) * (1.0 - w) }
     });
     law("square(%x)", "f64", |x, _, _| x * x);
     law("pow.Tensor_Scalar(%x, exponent=2)", "f64", |x, _, _| x * x);
@@ -251,22 +202,14 @@ fn arithmetic() {
             }
         }
     });
-    law("heaviside(%x, %y)", "f64", |x, y, _| {
-        if x == 0.0 { y } else { truth(x > 0.0) }
-    });
+    law("heaviside(%x, %y)", "f64", |x, y, _| if x == 0.0 { y } else { truth(x > 0.0) });
     law("frac(%x)", "f64", |x, _, _| x - x.trunc());
     law("isfinite(%x)", "bool", |x, _, _| truth(x.is_finite()));
     law("isposinf(%x)", "bool", |x, _, _| truth(x == f64::INFINITY));
-    law("isneginf(%x)", "bool", |x, _, _| {
-        truth(x == f64::NEG_INFINITY)
+    law("isneginf(%x)", "bool", |x, _, _| truth(x == f64::NEG_INFINITY));
+    law("masked_fill.Scalar(%x, %y, value=-inf)", "f64", |x, m, _| {
+        if m != 0.0 { f64::NEG_INFINITY } else { x }
     });
-    law(
-        "masked_fill.Scalar(%x, %y, value=-inf)",
-        "f64",
-        |x, m, _| {
-            if m != 0.0 { f64::NEG_INFINITY } else { x }
-        },
-    );
 }
 
 #[test]

@@ -49,10 +49,7 @@ mod system {
         // SAFETY: the two calls only read what the system knows of this thread.
         let (highest, size) = unsafe {
             let me = libc::pthread_self();
-            (
-                libc::pthread_get_stackaddr_np(me).addr(),
-                libc::pthread_get_stacksize_np(me),
-            )
+            (libc::pthread_get_stackaddr_np(me).addr(), libc::pthread_get_stacksize_np(me))
         };
         Some(highest.checked_sub(size)?..highest)
     }
@@ -80,11 +77,7 @@ mod tests {
         check();
         let small = std::thread::Builder::new().stack_size(256 << 10);
         let size = || bounds().map_or(0, |stack| stack.len());
-        let (size, _) = small
-            .spawn(move || (size(), check()))
-            .unwrap()
-            .join()
-            .unwrap();
+        let (size, _) = small.spawn(move || (size(), check())).unwrap().join().unwrap();
         assert!(size < 1 << 20, "{size}");
     }
 }

@@ -151,13 +151,8 @@ fn attempt<I: TensorTree, O: TensorTree>(
             let unlike = unlike.filter(|(id, merged)| merge.get(*id) != Some(*merged));
             let unlike = unlike.map(|(id, merged)| (*id, merged.clone())).collect();
             // eager code must find the tensors that were kept, even if the capture failed
-            let settled = settle::settle(
-                &kept,
-                &given_up.unwrap_or_default(),
-                &met,
-                &arguments,
-                &unlike,
-            );
+            let settled =
+                settle::settle(&kept, &given_up.unwrap_or_default(), &met, &arguments, &unlike);
             if let Some(panic) = panicked {
                 resume_unwind(panic);
             }
@@ -167,13 +162,7 @@ fn attempt<I: TensorTree, O: TensorTree>(
     };
     if let Some(e) = kept.escaped() {
         if !perform {
-            settle::settle(
-                &kept,
-                &traced.graph,
-                &met,
-                &arguments,
-                &MergedStorages::new(),
-            )?;
+            settle::settle(&kept, &traced.graph, &met, &arguments, &MergedStorages::new())?;
             return Err(e);
         }
         let output = settle::perform(&mut traced, &output, &kept, &met, &arguments)?;
@@ -186,12 +175,7 @@ fn attempt<I: TensorTree, O: TensorTree>(
     traced.surroundings.fallbacks = fallbacks;
     traced.surroundings.kept = kept.tables.into_iter().map(Held::new).collect();
     check_held(&traced)?;
-    Ok(Ok(Outcome::Captured(Box::new(Captured {
-        traced,
-        output: structure,
-        handed,
-        tls,
-    }))))
+    Ok(Ok(Outcome::Captured(Box::new(Captured { traced, output: structure, handed, tls }))))
 }
 
 /// The fallbacks that calls of the function may reach.
@@ -232,10 +216,7 @@ fn check_held(traced: &Traced) -> Result<()> {
 }
 
 fn recording() -> IncludeGuard {
-    IncludeGuard::new(DispatchKeySet::of(&[
-        DispatchKey::Functionalize,
-        DispatchKey::Tracer,
-    ]))
+    IncludeGuard::new(DispatchKeySet::of(&[DispatchKey::Functionalize, DispatchKey::Tracer]))
 }
 
 /// Sets the graph's outputs: results of the function, then new values of written leaves.
@@ -262,11 +243,7 @@ fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced
                 None
             }
         };
-        mutations.push(Mutation {
-            target: target.owner.clone(),
-            output: values.len() - 1,
-            memory,
-        });
+        mutations.push(Mutation { target: target.owner.clone(), output: values.len() - 1, memory });
     }
     let reshapes = (leaves.iter())
         .filter(|leaf| !leaf.made_inside && leaf.wrapper.is_reshaped())
@@ -286,10 +263,7 @@ fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced
     let roots = values.iter().map(|v| root(&recording.graph, *v)).collect();
     let mut shapes = Vec::new();
     flat::visit(inputs, &mut |t| shapes.push(t.meta()));
-    let merged = sources
-        .inputs
-        .iter()
-        .any(|s| matches!(s, InputSlot::Merged { .. }));
+    let merged = sources.inputs.iter().any(|s| matches!(s, InputSlot::Merged { .. }));
     Ok(Traced {
         graph: recording.graph,
         inputs: shapes,
@@ -324,19 +298,11 @@ fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced
 /// it.
 fn one_tensor(leaves: &[Leaf]) -> Vec<Asked> {
     let merged = |leaf: &Leaf| matches!(leaf.owner, Owner::Merged(_));
-    let outside = || {
-        leaves
-            .iter()
-            .filter(|leaf| !leaf.made_inside && !merged(leaf))
-    };
+    let outside = || leaves.iter().filter(|leaf| !leaf.made_inside && !merged(leaf));
     let mut all = Vec::new();
     for reshaped in outside().filter(|leaf| leaf.wrapper.is_reshaped()) {
         for other in outside().filter(|other| !other.real.same_handle(&reshaped.real)) {
-            all.push(Asked::Same {
-                a: reshaped.owner.clone(),
-                b: other.owner.clone(),
-                yes: false,
-            });
+            all.push(Asked::Same { a: reshaped.owner.clone(), b: other.owner.clone(), yes: false });
         }
     }
     all
@@ -376,19 +342,13 @@ pub(super) fn functional_value(t: &Tensor) -> Result<ValueRef> {
 pub(super) fn own_value(inner: &Tensor) -> Result<ValueRef> {
     let value = tracer::value_of(inner)?;
     let is_leaf = tracer::with_recording(|r| {
-        Ok(matches!(
-            r.graph.node(value.node).kind,
-            NodeKind::Parameter | NodeKind::Input
-        ))
+        Ok(matches!(r.graph.node(value.node).kind, NodeKind::Parameter | NodeKind::Input))
     })?;
     if !is_leaf {
         return Ok(value);
     }
     let _below = crate::dispatch::ExcludeGuard::new(DispatchKey::Functionalize);
-    tracer::value_of(&crate::ops::aten::clone(
-        inner,
-        Some(MemoryFormat::Preserve),
-    )?)
+    tracer::value_of(&crate::ops::aten::clone(inner, Some(MemoryFormat::Preserve))?)
 }
 
 /// Finds a call in the graph that writes to its arguments; there must be none.

@@ -214,10 +214,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
             .map(|v| VariantExplanation::new(v.number, &v.guards, v.code.as_ref()))
             .collect();
         variants.reverse();
-        Explanation {
-            variants,
-            events: self.events(),
-        }
+        Explanation { variants, events: self.events() }
     }
 }
 
@@ -265,8 +262,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
             false => inputs.matches(&v.input).is_none(),
             true => flat::difference(inputs, &v.input).is_none(),
         };
-        self.variants_from_newest()
-            .find(|v| v.guards.hold(leaves, tls) && same_structure(v))
+        self.variants_from_newest().find(|v| v.guards.hold(leaves, tls) && same_structure(v))
     }
 
     fn events(&self) -> MutexGuard<'_, Vec<CompileEvent>> {
@@ -325,9 +321,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         let misses = self.misses(inputs, leaves, tls);
         self.retire_outdated();
         // a variant that turns out to serve still needs no new slot
-        let doubtful = self
-            .variants_from_newest()
-            .any(|v| v.is_doubtful(inputs, leaves, tls));
+        let doubtful = self.variants_from_newest().any(|v| v.is_doubtful(inputs, leaves, tls));
         let built = match self.is_full() && !doubtful {
             true => Built::Full,
             false => self.build(inputs, leaves, wrapped, &misses, &turn)?,
@@ -339,10 +333,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
             }
             Built::Done(output) => Ok(output),
             Built::Full => {
-                let event = CompileEvent::VariantLimit {
-                    limit: self.options.max_variants,
-                    misses,
-                };
+                let event = CompileEvent::VariantLimit { limit: self.options.max_variants, misses };
                 tracing::warn!("{event}");
                 self.record(event);
                 drop(turn);
@@ -357,10 +348,8 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
             if let Some(op) = v.guards.outdated()
                 && self.retire(v)
             {
-                let event = CompileEvent::Outdated {
-                    variant: v.number,
-                    operator: op.name().to_string(),
-                };
+                let event =
+                    CompileEvent::Outdated { variant: v.number, operator: op.name().to_string() };
                 tracing::debug!("{event}");
                 self.record(event);
             }
@@ -402,9 +391,8 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         inputs: &I,
         leaves: &[&Tensor],
     ) -> Option<&Variant<I, O>> {
-        let doubtful = self
-            .variants_from_newest()
-            .filter(|v| v.is_doubtful(inputs, leaves, captured.tls));
+        let doubtful =
+            self.variants_from_newest().filter(|v| v.is_doubtful(inputs, leaves, captured.tls));
         for v in doubtful {
             let Some(code) = &v.code else { continue };
             if code.traced.is_same_as(&captured.traced) {
@@ -463,9 +451,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         };
         let captured = match captured {
             Ok(Outcome::Performed(output, e)) => {
-                let event = CompileEvent::EagerFallback {
-                    reason: e.to_string(),
-                };
+                let event = CompileEvent::EagerFallback { reason: e.to_string() };
                 tracing::warn!("{event}");
                 self.record(event);
                 // a cache that is filled once can be captured the next time; state that each call
@@ -514,9 +500,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
                 }
             }
             Err(e) if self.falls_back(&e) => {
-                let event = CompileEvent::EagerFallback {
-                    reason: e.to_string(),
-                };
+                let event = CompileEvent::EagerFallback { reason: e.to_string() };
                 tracing::warn!("{event}");
                 self.record(event);
                 Variant::eager(number, leaves, input, wrapped)

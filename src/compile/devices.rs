@@ -16,11 +16,7 @@ fn elsewhere(what: &str, device: Device) -> Error {
 
 /// The arguments of the call.
 pub(super) fn check_inputs(inputs: &[&Tensor]) -> Result<()> {
-    match inputs
-        .iter()
-        .enumerate()
-        .find(|(_, t)| !t.device().is_cpu())
-    {
+    match inputs.iter().enumerate().find(|(_, t)| !t.device().is_cpu()) {
         Some((i, t)) => Err(elsewhere(&format!("input {i} ({t:?})"), t.device())),
         None => Ok(()),
     }

@@ -86,11 +86,9 @@ impl VariantExplanation {
                     generated: true,
                     ops: k.ops.iter().map(ToString::to_string).collect(),
                 },
-                Step::Extern(Extern::Matmul(m)) => StepExplanation {
-                    name: "matmul".into(),
-                    generated: false,
-                    ops: matmul_ops(m),
-                },
+                Step::Extern(Extern::Matmul(m)) => {
+                    StepExplanation { name: "matmul".into(), generated: false, ops: matmul_ops(m) }
+                }
                 Step::Extern(Extern::Op { op, .. }) => StepExplanation {
                     name: op.to_string(),
                     generated: false,

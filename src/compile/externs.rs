@@ -64,21 +64,13 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
                 .map(|view| {
                     let canonical = layout::contiguous_strides(view.sizes);
                     let lies = !row_major || canonical.as_slice() == view.strides;
-                    let lent = if lend && lies {
-                        loans.tensor(view)?
-                    } else {
-                        None
-                    };
+                    let lent = if lend && lies { loans.tensor(view)? } else { None };
                     lent.map_or_else(|| to_tensor(view, row_major), Ok)
                 })
                 .collect::<Result<Vec<_>>>()?;
             let operands: Vec<&Tensor> = inputs.iter().collect();
             // loans cannot be written
-            let _reads = if lend {
-                access::read(&operands)
-            } else {
-                Ok(Default::default())
-            }?;
+            let _reads = if lend { access::read(&operands) } else { Ok(Default::default()) }?;
             let places = ctx.outputs.iter().filter(|_| lend).filter_map(place);
             // SAFETY: they are the plan's own memory for results, written by this step alone.
             let offer = unsafe { Offer::new(places) };
@@ -91,9 +83,9 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
                 .collect();
             match &derived {
                 // the operands are copies, which it may write
-                Some(d) => d
-                    .run(&kernel, keys, std::mem::take(&mut stack))
-                    .map(|results| stack = results),
+                Some(d) => {
+                    d.run(&kernel, keys, std::mem::take(&mut stack)).map(|results| stack = results)
+                }
                 None => kernel.call_boxed(op, keys, &mut stack),
             }
             .and_then(|()| deliver(&stack, ctx.outputs, &offer))
@@ -108,11 +100,7 @@ fn place(out: &ViewMut<'_>) -> Option<placement::Place> {
     let bytes = layout::storage_bytes(out.dtype.size(), out.sizes, out.strides, 0);
     let plain = bytes > 0 && out.ptr.addr().is_multiple_of(out.dtype.size());
     let data = NonNull::new(out.ptr).filter(|_| plain)?;
-    Some(placement::Place {
-        data,
-        bytes,
-        dtype: out.dtype,
-    })
+    Some(placement::Place { data, bytes, dtype: out.dtype })
 }
 
 /// Copies a kernel's results to the plan's memory, unless they are there already.
@@ -141,20 +129,12 @@ fn deliver(stack: &[Value], outputs: &[ViewMut<'_>], offer: &Offer) -> Result<()
             continue;
         }
         // a result that lies in another's place must be read before that place is overwritten
-        let t = if placed {
-            copy::clone_contiguous(&t)?
-        } else {
-            t
-        };
+        let t = if placed { copy::clone_contiguous(&t)? } else { t };
         elsewhere.push((t, out));
     }
     for (t, out) in elsewhere {
-        let out = Strided {
-            ptr: out.ptr,
-            dtype: out.dtype,
-            sizes: out.sizes,
-            strides: out.strides,
-        };
+        let out =
+            Strided { ptr: out.ptr, dtype: out.dtype, sizes: out.sizes, strides: out.strides };
         let _guard = t.read()?;
         // SAFETY: `out` is the plan's own memory for this result, of the sizes and dtype just
         // checked; the result is held shared, and lies elsewhere.
@@ -167,10 +147,7 @@ fn deliver(stack: &[Value], outputs: &[ViewMut<'_>], offer: &Offer) -> Result<()
 /// Whether a tensor has these strides; strides of dimensions of size 1 are ignored.
 fn same_order(t: &Tensor, strides: &[i64]) -> bool {
     let both = t.strides().iter().zip(strides);
-    t.sizes()
-        .iter()
-        .zip(both)
-        .all(|(n, (a, b))| *n == 1 || a == b)
+    t.sizes().iter().zip(both).all(|(n, (a, b))| *n == 1 || a == b)
 }
 
 /// Storages over the plan's memory.
@@ -191,14 +168,7 @@ impl Loans {
         // with it.
         let storage = unsafe { Storage::lend(data, bytes)? };
         self.0.push(storage.clone());
-        Ok(Some(Tensor::build(
-            storage,
-            view.dtype,
-            Device::CPU,
-            view.sizes,
-            view.strides,
-            0,
-        )))
+        Ok(Some(Tensor::build(storage, view.dtype, Device::CPU, view.sizes, view.strides, 0)))
     }
 }
 

@@ -19,12 +19,7 @@ use straightline_runtime::plan::{Panicked, PlanError};
 pub(super) fn error(schedule: &Schedule, graph: &Graph, e: PlanError) -> Error {
     let site = |site: Option<u32>| schedule.sites.get(site? as usize);
     match e {
-        PlanError::IndexOutOfRange {
-            site: at,
-            index,
-            size,
-            ..
-        } => {
+        PlanError::IndexOutOfRange { site: at, index, size, .. } => {
             let e = KernelError::IndexOutOfRange { index, size };
             match site(at) {
                 Some(site) => of_site(index_error(&site.call, e), site),
@@ -38,12 +33,7 @@ pub(super) fn error(schedule: &Schedule, graph: &Graph, e: PlanError) -> Error {
                 None => e,
             }
         }
-        PlanError::Extern {
-            error,
-            site: at,
-            op,
-            step,
-        } => {
+        PlanError::Extern { error, site: at, op, step } => {
             let own = |e: Box<dyn std::error::Error + Send + Sync>| match e.downcast::<Error>() {
                 Ok(e) => *e,
                 Err(e) => match e.downcast::<Panicked>() {

@@ -37,11 +37,7 @@ pub(super) fn visit_by<'a>(
 /// of [`visit`].
 pub(super) fn map<T: TensorTree>(tree: &T, f: &mut dyn FnMut(&Tensor) -> Tensor) -> T {
     tree.map(&mut |t| {
-        if is_structure(t) {
-            map_inside(t, f)
-        } else {
-            f(t)
-        }
+        if is_structure(t) { map_inside(t, f) } else { f(t) }
     })
 }
 
@@ -85,9 +81,7 @@ pub(super) fn difference<T: TensorTree>(new: &T, old: &T) -> Option<String> {
     new.visit(&mut |t| now.push(t));
     old.visit(&mut |t| was.push(t));
     let pairs = now.iter().zip(was).enumerate();
-    pairs
-        .filter_map(|(i, (a, b))| Some(format!("tensor {i}: {}", difference_of(a, b)?)))
-        .next()
+    pairs.filter_map(|(i, (a, b))| Some(format!("tensor {i}: {}", difference_of(a, b)?))).next()
 }
 
 /// A wrapper among the results that the function did not make.
@@ -108,11 +102,7 @@ pub(super) fn handed_through<I: TensorTree, O: TensorTree>(
     let (mut given, mut handed) = (Vec::new(), Vec::new());
     stand_ins.visit(&mut |t| given.push(t));
     output.visit(&mut |t| {
-        handed.push(if is_structure(t) {
-            old_wrapper(t, &given)
-        } else {
-            None
-        });
+        handed.push(if is_structure(t) { old_wrapper(t, &given) } else { None });
     });
     if handed.iter().all(Option::is_none) {
         handed.clear();
@@ -135,9 +125,7 @@ fn old_wrapper(t: &Tensor, given: &[&Tensor]) -> Option<Handed> {
 /// `template` made of the tensors that were computed.
 #[inline]
 pub(super) fn fill<O: TensorTree>(template: &O, results: &mut dyn Iterator<Item = Tensor>) -> O {
-    map(template, &mut |stand_in: &Tensor| {
-        results.next().unwrap_or_else(|| stand_in.clone())
-    })
+    map(template, &mut |stand_in: &Tensor| results.next().unwrap_or_else(|| stand_in.clone()))
 }
 
 /// The result of a call: `template` made of the tensors that were computed, with old wrappers

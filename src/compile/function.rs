@@ -195,9 +195,5 @@ pub fn compile_with<S, F: TensorFunction<S>>(
     options: CompileOptions,
     f: F,
 ) -> Compiled<F::Input, F::Output> {
-    Compiled::new(
-        options,
-        Box::new(move |input| f.apply(input)),
-        Location::caller(),
-    )
+    Compiled::new(options, Box::new(move |input| f.apply(input)), Location::caller())
 }

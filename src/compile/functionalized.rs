@@ -28,19 +28,13 @@ pub struct Functionalized<I, O> {
 
 impl<I, O> Clone for Functionalized<I, O> {
     fn clone(&self) -> Self {
-        Functionalized {
-            function: self.function.clone(),
-            at: self.at,
-            views: self.views,
-        }
+        Functionalized { function: self.function.clone(), at: self.at, views: self.views }
     }
 }
 
 impl<I, O> fmt::Debug for Functionalized<I, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Functionalized")
-            .field("views", &self.views)
-            .finish_non_exhaustive()
+        f.debug_struct("Functionalized").field("views", &self.views).finish_non_exhaustive()
     }
 }
 
@@ -143,12 +137,7 @@ impl<I: TensorTree, O: TensorTree> Functionalized<I, O> {
             self.perform(&captured.traced, &leaves)?
         };
         let mut results = results.into_iter();
-        Ok(flat::rebuild(
-            &captured.output,
-            &captured.handed,
-            inputs,
-            &mut results,
-        ))
+        Ok(flat::rebuild(&captured.output, &captured.handed, inputs, &mut results))
     }
 
     /// Makes the calls of the graph, then the writes.

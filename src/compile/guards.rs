@@ -108,12 +108,8 @@ fn alias_guards(
             if seen || !matters || matches!(b.owner, Owner::Merged(_)) {
                 continue;
             }
-            let mut guard = AliasGuard {
-                argument,
-                other: b.owner.clone(),
-                distance: None,
-                reach: None,
-            };
+            let mut guard =
+                AliasGuard { argument, other: b.owner.clone(), distance: None, reach: None };
             let (t, Some(other)) = (inputs[argument], guard.other(inputs)) else {
                 continue;
             };
@@ -183,11 +179,7 @@ impl Guards {
         }
         let reaches = |slot: &InputSlot| match slot {
             InputSlot::Argument(_) => None,
-            InputSlot::Merged {
-                argument,
-                start,
-                meta,
-            } => {
+            InputSlot::Merged { argument, start, meta } => {
                 let bytes = meta.numel() * meta.dtype.size() as i64;
                 Some((*argument, *start..*start + bytes))
             }
@@ -292,10 +284,7 @@ impl Guards {
                 return format!("input {i} is {}, was {}", now.meta.dtype, g.meta.dtype);
             }
             if g.meta.device != now.meta.device {
-                return format!(
-                    "input {i} is on {}, was on {}",
-                    now.meta.device, g.meta.device
-                );
+                return format!("input {i} is on {}, was on {}", now.meta.device, g.meta.device);
             }
             if g.meta.sizes != now.meta.sizes {
                 return format!(
@@ -377,10 +366,6 @@ impl fmt::Display for Guards {
                 Some(d) => writeln!(f, "  input {} has {other} {d} bytes further on", g.argument)?,
             }
         }
-        writeln!(
-            f,
-            "  thread: included {}, excluded {}",
-            self.tls.included, self.tls.excluded
-        )
+        writeln!(f, "  thread: included {}, excluded {}", self.tls.included, self.tls.excluded)
     }
 }

@@ -48,11 +48,7 @@ impl<'a> Interpreter<'a> {
         let inputs = graph.inputs().iter().zip(inputs);
         let leaves = inputs.chain(graph.parameters().iter().zip(parameters));
         let known = leaves.filter_map(|(node, t)| Some((ValueRef::from(*node), t?.clone())));
-        Interpreter {
-            graph,
-            views: true,
-            known: known.collect(),
-        }
+        Interpreter { graph, views: true, known: known.collect() }
     }
 
     pub(super) fn views(mut self, views: bool) -> Self {
@@ -63,9 +59,7 @@ impl<'a> Interpreter<'a> {
     /// Makes all calls.
     pub(super) fn all(&mut self) -> Result<()> {
         let calls = self.graph.topological().into_iter();
-        calls
-            .filter(|id| is_call(self.graph, *id))
-            .try_for_each(|id| self.call(id))
+        calls.filter(|id| is_call(self.graph, *id)).try_for_each(|id| self.call(id))
     }
 
     /// Makes the calls that these values need, and the draws of random numbers before such a draw.
@@ -74,10 +68,7 @@ impl<'a> Interpreter<'a> {
         let order = self.graph.topological();
         let draws = |id: &NodeId| self.graph.effects(*id).has(Effects::RANDOM);
         let mut needed = ancestors(self.graph, wanted.iter().map(|v| v.node));
-        if let Some(last) = order
-            .iter()
-            .rposition(|id| needed.contains(id) && draws(id))
-        {
+        if let Some(last) = order.iter().rposition(|id| needed.contains(id) && draws(id)) {
             let before = order[..last].iter().copied().filter(draws);
             needed.extend(ancestors(self.graph, before));
         }
@@ -106,8 +97,7 @@ impl<'a> Interpreter<'a> {
     fn call(&mut self, id: NodeId) -> Result<()> {
         let results = self.results(id)?;
         let values = (0..).zip(results);
-        self.known
-            .extend(values.map(|(index, t)| (ValueRef { node: id, index }, t)));
+        self.known.extend(values.map(|(index, t)| (ValueRef { node: id, index }, t)));
         Ok(())
     }
 
@@ -148,19 +138,15 @@ pub(super) fn check_shapes(graph: &Graph) -> Result<()> {
         for m in &graph.node(id).results {
             if !fits(m) {
                 let (node, sizes) = (node_label(graph, id), m.sizes.as_slice());
-                let what = format!(
-                    "{node}: {}{sizes:?} is no tensor that memory can hold",
-                    m.dtype
-                );
+                let what =
+                    format!("{node}: {}{sizes:?} is no tensor that memory can hold", m.dtype);
                 return Err(Error::compile(what));
             }
         }
     }
     let calls = graph.topological().into_iter();
     for id in calls.filter(|id| is_call(graph, *id)) {
-        let (name, args) = graph
-            .call_args(id)
-            .ok_or_else(|| Error::compile("no call"))?;
+        let (name, args) = graph.call_args(id).ok_or_else(|| Error::compile("no call"))?;
         let Ok(op) = handle_of(name) else {
             continue;
         };
@@ -199,10 +185,7 @@ pub(super) fn check_shapes(graph: &Graph) -> Result<()> {
 fn fits(m: &TensorMeta) -> bool {
     const MOST: i64 = 1 << 48;
     let positive = |all: &[i64]| all.iter().all(|n| (0..MOST).contains(n));
-    let count = m
-        .sizes
-        .iter()
-        .try_fold(1i64, |n, size| n.checked_mul((*size).max(1)));
+    let count = m.sizes.iter().try_fold(1i64, |n, size| n.checked_mul((*size).max(1)));
     let reach = layout::reach(&m.sizes, &m.strides, 0);
     positive(&m.sizes)
         && positive(&m.strides)
@@ -266,10 +249,7 @@ fn laid_out(value: &Tensor, meta: &TensorMeta) -> Result<Tensor> {
 pub(super) fn outputs(interpreter: &Interpreter<'_>) -> Result<Vec<Tensor>> {
     let outputs = interpreter.graph.outputs();
     let missing = || Error::compile("an output of a captured graph is no value of it");
-    outputs
-        .iter()
-        .map(|v| interpreter.value(*v).ok_or_else(missing)?)
-        .collect()
+    outputs.iter().map(|v| interpreter.value(*v).ok_or_else(missing)?).collect()
 }
 
 /// Applies the new shapes and values to the tensors that the function writes, one `copy_` each.

@@ -57,12 +57,7 @@ pub enum CheckFailure {
     #[error(
         "output {output}: the fake kernel says {what} {fake} and the real one {real}; `compile()` believes the fake one"
     )]
-    FakeMismatch {
-        output: usize,
-        what: &'static str,
-        fake: String,
-        real: String,
-    },
+    FakeMismatch { output: usize, what: &'static str, fake: String, real: String },
     #[error("the {call} call of the compiled operator differs from the eager one in {what}")]
     CompiledMismatch { call: &'static str, what: String },
     #[error(
@@ -187,10 +182,7 @@ impl Subject {
     fn new(op: OperatorHandle, args: &[Value]) -> std::result::Result<Subject, CheckFailure> {
         let schema = op.schema().ok_or(CheckFailure::NoSchema)?;
         let mut args = args.to_vec();
-        let wrong = CheckFailure::Arguments {
-            want: schema.args.len(),
-            given: args.len(),
-        };
+        let wrong = CheckFailure::Arguments { want: schema.args.len(), given: args.len() };
         if args.len() > schema.args.len() {
             return Err(wrong);
         }
@@ -259,11 +251,7 @@ fn copy_tensor(storages: &mut Vec<(Storage, Storage)>, t: &Tensor) -> Result<Ten
         t.key_set(),
         None,
     );
-    Ok(if t.is_wrapped_number() {
-        copy.into_wrapped_number()
-    } else {
-        copy
-    })
+    Ok(if t.is_wrapped_number() { copy.into_wrapped_number() } else { copy })
 }
 
 fn copy_bytes(from: &Storage, to: &Storage) -> Result<()> {
@@ -304,10 +292,7 @@ fn may_alias(a: Option<&AliasInfo>, b: Option<&AliasInfo>) -> bool {
 }
 
 fn shares(a: &Value, b: &Value) -> bool {
-    a.tensors().any(|t| {
-        b.tensors()
-            .any(|o| t.is_same(o) || t.shares_storage_with(o))
-    })
+    a.tensors().any(|t| b.tensors().any(|o| t.is_same(o) || t.shares_storage_with(o)))
 }
 
 fn test_schema(s: &Subject) -> Check {
@@ -343,10 +328,7 @@ fn test_schema(s: &Subject) -> Check {
         for (p, other) in outputs[..o].iter().enumerate() {
             let of_other = s.schema.returns.get(p).and_then(|r| r.alias.as_ref());
             if shares(out, other) && !may_alias(of_output, of_other) {
-                return Err(CheckFailure::AliasedOutputs {
-                    first: p,
-                    second: o,
-                });
+                return Err(CheckFailure::AliasedOutputs { first: p, second: o });
             }
         }
     }
@@ -389,12 +371,7 @@ fn walked(m: &TensorMeta) -> Vec<i64> {
 fn compare_metadata(output: usize, fake: &TensorMeta, real: &TensorMeta) -> Check {
     let differ = |what, fake: String, real: String| match fake == real {
         true => Ok(()),
-        false => Err(CheckFailure::FakeMismatch {
-            output,
-            what,
-            fake,
-            real,
-        }),
+        false => Err(CheckFailure::FakeMismatch { output, what, fake, real }),
     };
     differ(
         "sizes",
@@ -402,11 +379,7 @@ fn compare_metadata(output: usize, fake: &TensorMeta, real: &TensorMeta) -> Chec
         format!("{:?}", real.sizes.as_slice()),
     )?;
     differ("dtype", fake.dtype.to_string(), real.dtype.to_string())?;
-    differ(
-        "strides",
-        format!("{:?}", walked(fake)),
-        format!("{:?}", walked(real)),
-    )?;
+    differ("strides", format!("{:?}", walked(fake)), format!("{:?}", walked(real)))?;
     differ("device", fake.device.to_string(), real.device.to_string())
 }
 
@@ -414,10 +387,7 @@ fn test_faketensor(s: &Subject) -> Check {
     let real = s.call(s.copies()?)?;
     let (fake, device) = run_meta(s.op, &s.copies()?)?;
     if fake.len() != real.len() {
-        return Err(CheckFailure::FakeCount {
-            fake: fake.len(),
-            real: real.len(),
-        });
+        return Err(CheckFailure::FakeCount { fake: fake.len(), real: real.len() });
     }
     for (output, (f, r)) in fake.iter().zip(&real).enumerate() {
         let differ = |what, fake: String, real: String| CheckFailure::FakeMismatch {
@@ -466,9 +436,7 @@ fn test_aot_dispatch(s: &Subject) -> Check {
         .iter()
         .find(|v| v.tensors().next().is_none() && !matches!(v, Value::TensorList(_)))
     {
-        return Err(CheckFailure::NotCapturable {
-            ty: other.type_name(),
-        });
+        return Err(CheckFailure::NotCapturable { ty: other.type_name() });
     }
     let (op, args) = (s.op, s.args.clone());
     let compiled = compile(move |inputs: &Vec<Tensor>| {
@@ -477,9 +445,7 @@ fn test_aot_dispatch(s: &Subject) -> Check {
         for v in &args {
             let mut next = |_: &Tensor| {
                 inputs.next().cloned().ok_or_else(|| {
-                    Error::new(ErrorKind::Runtime(
-                        "fewer inputs than tensor arguments".into(),
-                    ))
+                    Error::new(ErrorKind::Runtime("fewer inputs than tensor arguments".into()))
                 })
             };
             stack.push(v.map_tensors(&mut next)?);

@@ -39,11 +39,7 @@ pub struct CompileOptions {
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        CompileOptions {
-            max_variants: 16,
-            eager_fallback: false,
-            fast_math: false,
-        }
+        CompileOptions { max_variants: 16, eager_fallback: false, fast_math: false }
     }
 }
 
@@ -98,23 +94,12 @@ pub enum CompileEvent {
 impl fmt::Display for CompileEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CompileEvent::Compiled {
-                variant,
-                misses,
-                took,
-            } => {
-                write!(
-                    f,
-                    "compiled variant {variant} in {:.2} ms",
-                    took.as_secs_f64() * 1e3
-                )?;
+            CompileEvent::Compiled { variant, misses, took } => {
+                write!(f, "compiled variant {variant} in {:.2} ms", took.as_secs_f64() * 1e3)?;
                 write_misses(f, misses)
             }
             CompileEvent::Outdated { variant, operator } => {
-                write!(
-                    f,
-                    "variant {variant} is outdated: `{operator}` is registered otherwise now"
-                )
+                write!(f, "variant {variant} is outdated: `{operator}` is registered otherwise now")
             }
             CompileEvent::VariantLimit { limit, misses } => {
                 write!(

@@ -18,10 +18,7 @@ use straightline_runtime::plan::ArgPtr;
 pub(super) type Results = SmallVec<[Tensor; 4]>;
 
 fn argument(t: &Tensor) -> Result<ArgPtr> {
-    Ok(ArgPtr {
-        ptr: t.data_ptr()?,
-        version: t.storage().version(),
-    })
+    Ok(ArgPtr { ptr: t.data_ptr()?, version: t.storage().version() })
 }
 
 impl Executable {
@@ -128,12 +125,7 @@ impl Executable {
             false => self.written(arguments, inputs),
         };
         let parameters = &self.traced.parameters;
-        let all = || {
-            inputs
-                .iter()
-                .copied()
-                .chain(parameters.iter().map(|t| &**t))
-        };
+        let all = || inputs.iter().copied().chain(parameters.iter().map(|t| &**t));
         let is_written = |t: &Tensor| written.iter().any(|w| w.shares_storage_with(t));
         let mut held = Borrows::default();
         let at_once = written.iter().all(|t| held.try_write(t))
@@ -141,18 +133,13 @@ impl Executable {
         if !at_once {
             drop(held);
             let reads: Vec<&Tensor> = all().filter(|t| !is_written(t)).collect();
-            let taken = Operands::default()
-                .writing(&written)
-                .reading(&reads)
-                .take()?;
+            let taken = Operands::default().writing(&written).reading(&reads).take()?;
             held = Borrows {
                 reads: taken.reads.into_iter().collect(),
                 writes: written.iter().copied().zip(taken.writes).collect(),
             };
         }
-        all()
-            .chain(written.iter().copied())
-            .try_for_each(Tensor::check_settled)?;
+        all().chain(written.iter().copied()).try_for_each(Tensor::check_settled)?;
         Ok(held)
     }
 
@@ -238,11 +225,7 @@ impl Executable {
 pub(super) fn graph_inputs(slots: &[InputSlot], arguments: &[&Tensor]) -> Result<Vec<Tensor>> {
     let input = |slot: &InputSlot| match slot {
         InputSlot::Argument(i) => Ok(arguments[*i].clone()),
-        InputSlot::Merged {
-            argument,
-            start,
-            meta,
-        } => {
+        InputSlot::Merged { argument, start, meta } => {
             let of = arguments[*argument];
             results::view_of(of, results::position(of), *start, meta)
         }
@@ -263,12 +246,7 @@ pub(super) fn delivered(
             OutputSource::Input(i) => arguments[*i].clone(),
             OutputSource::Tensor(t) => (**t).clone(),
             OutputSource::Same(i) => delivered[*i].clone(),
-            OutputSource::View {
-                of,
-                meta,
-                bits,
-                start,
-            } => {
+            OutputSource::View { of, meta, bits, start } => {
                 let of = match of {
                     ViewOf::Value(i) => &values[*i],
                     ViewOf::Input(i) => arguments[*i],
@@ -287,14 +265,7 @@ pub(super) fn delivered(
 }
 
 fn tensor(storage: Storage, meta: &TensorMeta, offset: i64) -> Tensor {
-    Tensor::build(
-        storage,
-        meta.dtype,
-        meta.device,
-        &meta.sizes,
-        &meta.strides,
-        offset,
-    )
+    Tensor::build(storage, meta.dtype, meta.device, &meta.sizes, &meta.strides, offset)
 }
 
 /// The tensor that a function writes or reshapes.

@@ -22,10 +22,7 @@ pub(super) fn sources(
     values: &mut Vec<ValueRef>,
 ) -> Result<Vec<OutputSource>> {
     // data made inside the function is recognised by its wrapper
-    let results = &results
-        .iter()
-        .map(functionalize::made_inside)
-        .collect::<Result<Vec<_>>>()?;
+    let results = &results.iter().map(functionalize::made_inside).collect::<Result<Vec<_>>>()?;
     let places: Vec<Option<Place>> = results.iter().map(functionalize::place).collect();
     // distinct results by the memory that they lie in
     let mut sharing: HashMap<usize, usize> = HashMap::new();

@@ -105,16 +105,10 @@ pub(super) fn settle(
     let mut interpreter = Interpreter::new(
         graph,
         inputs.iter().map(|t| Some(t).filter(|t| like(t))),
-        met.parameters
-            .iter()
-            .map(|t| Some(&**t).filter(|t| like(t))),
+        met.parameters.iter().map(|t| Some(&**t).filter(|t| like(t))),
     );
     let wanted: Vec<ValueRef> = wanted(kept.stand_ins.iter().map(|s| &*s.tensor))
-        .chain(
-            kept.written
-                .iter()
-                .filter_map(|(_, w)| functionalize::base(w)),
-        )
+        .chain(kept.written.iter().filter_map(|(_, w)| functionalize::base(w)))
         .collect();
     let failed = interpreter.some(&wanted);
     settle_all(kept, &interpreter, met, failed)
@@ -184,10 +178,7 @@ pub(super) fn perform<O: TensorTree>(
     let mut returned: Vec<&Tensor> = Vec::new();
     flat::visit(result, &mut |t| returned.push(t));
     let all = kept.stand_ins.iter().map(|s| &*s.tensor);
-    let written = kept
-        .written
-        .iter()
-        .filter_map(|(_, w)| functionalize::base(w));
+    let written = kept.written.iter().filter_map(|(_, w)| functionalize::base(w));
     let mut alive = traced.graph.outputs().to_vec();
     let outputs = alive.len();
     alive.extend(wanted(all.chain(returned.iter().copied())).chain(written));
@@ -206,14 +197,11 @@ pub(super) fn perform<O: TensorTree>(
     }
     settle_all(kept, &interpreter, met, None)?;
     interpret::write_back(traced, arguments, &inputs, &values[..outputs])?;
-    Ok(flat::map(
-        result,
-        &mut |t| match (met.original(t), functionalize::memory(t)) {
-            (Some(real), _) => real.clone(),
-            (None, Some(Memory::Outside(id))) => met
-                .in_storage(id)
-                .map_or_else(|| t.clone(), |real| functionalize::copy_in(t, real)),
-            _ => t.clone(),
-        },
-    ))
+    Ok(flat::map(result, &mut |t| match (met.original(t), functionalize::memory(t)) {
+        (Some(real), _) => real.clone(),
+        (None, Some(Memory::Outside(id))) => {
+            met.in_storage(id).map_or_else(|| t.clone(), |real| functionalize::copy_in(t, real))
+        }
+        _ => t.clone(),
+    }))
 }

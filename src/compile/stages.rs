@@ -89,10 +89,7 @@ pub(super) struct Surroundings {
 impl Surroundings {
     /// Lowering promotes types as the function did when it was captured.
     fn pin(&self) -> default_dtype::Pin {
-        default_dtype::pin(
-            self.default_dtype
-                .unwrap_or_else(default_dtype::default_dtype),
-        )
+        default_dtype::pin(self.default_dtype.unwrap_or_else(default_dtype::default_dtype))
     }
 }
 
@@ -173,10 +170,7 @@ impl Traced {
     pub(super) fn is_same_as(&self, other: &Traced) -> bool {
         let tensors = |t: &Traced| t.closed_over().map(|t| t.id()).collect::<Vec<_>>();
         let rest = |t: &Traced| {
-            format!(
-                "{}{:?}{:?}{:?}{:?}",
-                t.graph, t.slots, t.outputs, t.mutations, t.reshapes
-            )
+            format!("{}{:?}{:?}{:?}{:?}", t.graph, t.slots, t.outputs, t.mutations, t.reshapes)
         };
         tensors(self) == tensors(other) && rest(self) == rest(other)
     }
@@ -200,9 +194,7 @@ impl Traced {
             inputs: inputs.map(|n| graph.meta((*n).into()).clone()).collect(),
             slots: Vec::new(),
             parameters: Vec::new(),
-            outputs: (0..graph.outputs().len())
-                .map(OutputSource::Value)
-                .collect(),
+            outputs: (0..graph.outputs().len()).map(OutputSource::Value).collect(),
             mutations: Vec::new(),
             reshapes: Vec::new(),
             leaves: Vec::new(),
@@ -240,10 +232,7 @@ impl Traced {
             interpret::check_shapes(&self.graph)?;
         }
         let begin = Instant::now();
-        let options = RewriteOptions {
-            fast_math: options.fast_math,
-            ..RewriteOptions::default()
-        };
+        let options = RewriteOptions { fast_math: options.fast_math, ..RewriteOptions::default() };
         let range = record_function("rewrite");
         let (graph, report) =
             rewrite(&self.graph, &options).map_err(|e| Error::compile(e.to_string()))?;
@@ -400,8 +389,6 @@ impl fmt::Display for Executable {
 
 impl fmt::Debug for Executable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Executable")
-            .field("plan", &self.plan)
-            .finish_non_exhaustive()
+        f.debug_struct("Executable").field("plan", &self.plan).finish_non_exhaustive()
     }
 }

@@ -76,11 +76,7 @@ impl Closed {
         if !self.lies_as_before() {
             return Some(match t.storage().id() == self.storage {
                 true => format!("a closed-over tensor has sizes {:?} now", t.sizes()),
-                false => format!(
-                    "a closed-over {}{:?} has other memory now",
-                    t.dtype(),
-                    t.sizes()
-                ),
+                false => format!("a closed-over {}{:?} has other memory now", t.dtype(), t.sizes()),
             });
         }
         self.given_up().then(|| {
@@ -193,11 +189,7 @@ impl Answer {
                 "{} and {} are {}, and the function asks for it",
                 name(a),
                 name(b),
-                if *yes {
-                    "no longer one tensor"
-                } else {
-                    "one tensor"
-                }
+                if *yes { "no longer one tensor" } else { "one tensor" }
             ),
             Answer::Other(Asked::Threads(n)) => {
                 format!(
@@ -212,10 +204,7 @@ impl Answer {
                     .into()
             }
             Answer::Other(Asked::Kernels(op, _) | Asked::Served(op, ..)) => {
-                format!(
-                    "`{}` has other kernels, and the function asks for them",
-                    op.name()
-                )
+                format!("`{}` has other kernels, and the function asks for them", op.name())
             }
             Answer::Other(Asked::Ends(i, _)) => {
                 format!(

@@ -144,9 +144,7 @@ tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
 /// The first element in which two sequences of one length differ.
 fn elements_match<T: TensorTree>(new: &[T], old: &[T]) -> Option<String> {
     let pairs = new.iter().zip(old).enumerate();
-    pairs
-        .filter_map(|(i, (a, b))| Some(format!("element {i}: {}", a.matches(b)?)))
-        .next()
+    pairs.filter_map(|(i, (a, b))| Some(format!("element {i}: {}", a.matches(b)?))).next()
 }
 
 impl<T: TensorTree, const N: usize> TensorTree for [T; N] {
@@ -173,9 +171,7 @@ impl<T: TensorTree> TensorTree for Vec<T> {
     }
 
     fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
-        self.iter()
-            .map(|element| TensorTree::map(element, f))
-            .collect()
+        self.iter().map(|element| TensorTree::map(element, f)).collect()
     }
 
     fn matches(&self, other: &Self) -> Option<String> {
@@ -229,9 +225,7 @@ impl<T: TensorTree> TensorTree for BTreeMap<String, T> {
     }
 
     fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
-        self.iter()
-            .map(|(key, value)| (key.clone(), TensorTree::map(value, f)))
-            .collect()
+        self.iter().map(|(key, value)| (key.clone(), TensorTree::map(value, f))).collect()
     }
 
     fn matches(&self, other: &Self) -> Option<String> {

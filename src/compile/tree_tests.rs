@@ -66,10 +66,7 @@ fn static_leaves_are_structure() {
     assert_eq!(f64::NAN.matches(&f64::NAN), None);
     assert_eq!(0f32.matches(&-0f32).as_deref(), Some("0.0, was -0.0"));
     let what = [(true, 1usize), (false, 2)].matches(&[(true, 1), (true, 2)]);
-    assert_eq!(
-        what.as_deref(),
-        Some("element 1: element 0: false, was true")
-    );
+    assert_eq!(what.as_deref(), Some("element 1: element 0: false, was true"));
     assert_eq!(().matches(&()), None);
 }
 
@@ -115,20 +112,12 @@ fn model(norm: Norm<Tensor>, eps: f64) -> Result<Model<2>> {
             eps,
         })
     };
-    Ok(Model {
-        layers: [layer(1.0)?, layer(4.0)?],
-        norm,
-        nothing: Nothing,
-        never: None,
-    })
+    Ok(Model { layers: [layer(1.0)?, layer(4.0)?], norm, nothing: Nothing, never: None })
 }
 
 #[test]
 fn derived_for_structs_and_enums() -> Result<()> {
-    let affine = Norm::Affine {
-        scale: number(7.0)?,
-        shift: number(8.0)?,
-    };
+    let affine = Norm::Affine { scale: number(7.0)?, shift: number(8.0)? };
     let one = model(affine, 1e-5)?;
     assert_eq!(numbers(&one), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
     let two = negated(&one);
@@ -138,15 +127,9 @@ fn derived_for_structs_and_enums() -> Result<()> {
 
     let three = model(Norm::Scale(number(7.0)?), 1e-5)?;
     let what = three.matches(&one);
-    assert_eq!(
-        what.as_deref(),
-        Some("field `norm`: variant `Scale`, was `Affine`")
-    );
+    assert_eq!(what.as_deref(), Some("field `norm`: variant `Scale`, was `Affine`"));
     let what = model(Norm::None, 1e-6)?.matches(&three);
-    assert_eq!(
-        what.as_deref(),
-        Some("field `layers`: element 0: field `eps`: 1e-6, was 1e-5")
-    );
+    assert_eq!(what.as_deref(), Some("field `layers`: element 0: field `eps`: 1e-6, was 1e-5"));
     let what = Norm::Scale(vec![number(1.0)?]).matches(&Norm::Scale(vec![]));
     assert_eq!(what.as_deref(), Some("field 0: length 1, was 0"));
     Ok(())

@@ -40,10 +40,7 @@ pub fn rename_backend(name: &str) -> Result<(), RenameBackendError> {
 /// The name of the backend of a key in an error: the key's own, with the name given to
 /// `PrivateUse1` in place of that word.
 pub(super) fn backend_name(key: DispatchKey) -> String {
-    match (
-        key.name().strip_suffix(SUFFIX),
-        device::private_use_1_name(),
-    ) {
+    match (key.name().strip_suffix(SUFFIX), device::private_use_1_name()) {
         (Some(prefix), Some(name)) => format!("{prefix}{name}"),
         _ => key.name().to_string(),
     }

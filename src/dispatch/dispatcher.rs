@@ -186,11 +186,7 @@ pub fn all_operators() -> Vec<OperatorHandle> {
 
 /// Whether any operator has a kernel of its own at a key.
 pub(super) fn any_has_kernel(key: DispatchKey) -> bool {
-    dispatcher()
-        .read()
-        .operators
-        .values()
-        .any(|op| op.registers(key))
+    dispatcher().read().operators.values().any(|op| op.registers(key))
 }
 
 /// The overloads of a name such as `aten::add`, by name.
@@ -208,10 +204,7 @@ pub(crate) fn overloads(name: &str) -> Vec<OperatorHandle> {
 
 /// The operators with a kernel but no schema.
 pub fn dangling_impls() -> Vec<OperatorHandle> {
-    all_operators()
-        .into_iter()
-        .filter(|op| op.schema().is_none())
-        .collect()
+    all_operators().into_iter().filter(|op| op.schema().is_none()).collect()
 }
 
 impl Dispatcher {

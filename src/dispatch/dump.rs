@@ -22,11 +22,7 @@ fn write_dump(out: &mut String, op: OperatorHandle) -> std::fmt::Result {
         Some(d) => {
             writeln!(out, "schema: {}", d.schema)?;
             writeln!(out, "debug: {}", d.site)?;
-            let kind = if d.inferred {
-                "CONSERVATIVE"
-            } else {
-                "FROM_SCHEMA"
-            };
+            let kind = if d.inferred { "CONSERVATIVE" } else { "FROM_SCHEMA" };
             writeln!(out, "alias analysis kind: {kind}")?;
         }
     }
@@ -67,19 +63,12 @@ pub fn dump_table(op: OperatorHandle) -> String {
         };
         let _ = match (record, why) {
             (Some(record), why) => {
-                let skip = if record.kernel.is_fallthrough() {
-                    "fallthrough "
-                } else {
-                    ""
-                };
+                let skip = if record.kernel.is_fallthrough() { "fallthrough " } else { "" };
                 writeln!(out, "{}: {skip}{} [{}]", slot.key, record.site, why.label())
             }
-            (None, why @ Provenance::AmbiguousAutogradOther) => writeln!(
-                out,
-                "{}: ambiguous_autogradother [{}]",
-                slot.key,
-                why.label()
-            ),
+            (None, why @ Provenance::AmbiguousAutogradOther) => {
+                writeln!(out, "{}: ambiguous_autogradother [{}]", slot.key, why.label())
+            }
             (None, _) => Ok(()),
         };
     }

@@ -20,10 +20,7 @@ impl Site {
     #[track_caller]
     pub fn caller() -> Site {
         let l = std::panic::Location::caller();
-        Site {
-            file: l.file(),
-            line: l.line(),
-        }
+        Site { file: l.file(), line: l.line() }
     }
 }
 
@@ -66,24 +63,16 @@ impl fmt::Display for MissingKernel {
             )?;
         } else {
             let backend = super::backend::backend_name(self.key);
-            write!(
-                f,
-                "Could not run '{op}' with arguments from the '{backend}' backend. "
-            )?;
+            write!(f, "Could not run '{op}' with arguments from the '{backend}' backend. ")?;
             match self.absent {
-                true => writeln!(
-                    f,
-                    "This build has no {backend}: no operator has a kernel for it."
-                )?,
+                true => {
+                    writeln!(f, "This build has no {backend}: no operator has a kernel for it.")?
+                }
                 false => writeln!(f, "Other operators have a kernel for it.")?,
             }
         }
         let backends: Vec<&str> = self.available.iter().map(|k| k.name()).collect();
-        writeln!(
-            f,
-            "'{op}' is only available for these backends: [{}].",
-            backends.join(", ")
-        )?;
+        writeln!(f, "'{op}' is only available for these backends: [{}].", backends.join(", "))?;
         if self.key == DispatchKey::Undefined {
             write!(
                 f,
@@ -143,16 +132,9 @@ pub enum DispatchError {
          (`library_fragment!`, `Library::fragment`). \
          Previous registration was {first}; latest registration was {second}"
     )]
-    SecondDefBlock {
-        namespace: String,
-        first: Site,
-        second: Site,
-    },
+    SecondDefBlock { namespace: String, first: Site, second: Site },
     #[error("'{namespace}' is not a namespace that operators can be registered in: {reason}")]
-    BadNamespace {
-        namespace: String,
-        reason: &'static str,
-    },
+    BadNamespace { namespace: String, reason: &'static str },
     #[error(
         "def(\"{op}\"): Cannot define an operator inside of a TORCH_LIBRARY_IMPL block. All def()s should be placed in \
          the (unique) TORCH_LIBRARY block or a fragment for their namespace ({site})"
@@ -162,21 +144,12 @@ pub enum DispatchError {
         "Tried to register an operator ({schema}) with the same name and overload name multiple times. Each overload's \
          schema should only be registered with a single call to def(). Duplicate registration: {second}. Original registration: {first}"
     )]
-    AlreadyDefined {
-        schema: String,
-        first: Site,
-        second: Site,
-    },
+    AlreadyDefined { schema: String, first: Site, second: Site },
     #[error(
         "{op}: Explicitly provided namespace ({explicit}) does not match the namespace of the enclosing block ({block}). \
          Move it into a block of its own namespace or leave the namespace out ({site})"
     )]
-    NamespaceMismatch {
-        op: String,
-        explicit: String,
-        block: String,
-        site: Site,
-    },
+    NamespaceMismatch { op: String, explicit: String, block: String, site: Site },
     #[error(
         "def(\"{op}\"): Full schema string was not specified, and we couldn't infer it without a kernel; only the operator \
          name was given. Write the schema, or give a typed kernel to infer it from ({site})"
@@ -188,12 +161,7 @@ pub enum DispatchError {
         "impl(\"{op}\"): Explicitly provided dispatch key ({key}) is inconsistent with the dispatch key of the enclosing \
          block ({block}). Declare a separate block for it or leave the key out ({site})"
     )]
-    KeyMismatch {
-        op: String,
-        key: DispatchKey,
-        block: DispatchKey,
-        site: Site,
-    },
+    KeyMismatch { op: String, key: DispatchKey, block: DispatchKey, site: Site },
     #[error(
         "fallback(): Cannot define a fallback for the operators of one namespace ({namespace}); a fallback serves every \
          operator, so use the wildcard namespace `_` ({site})"
@@ -207,20 +175,12 @@ pub enum DispatchError {
         "Tried to register multiple backend fallbacks for the same dispatch key {key}; previous registration {previous}, \
          new registration {new}"
     )]
-    FallbackTaken {
-        key: DispatchKey,
-        previous: Site,
-        new: Site,
-    },
+    FallbackTaken { key: DispatchKey, previous: Site, new: Site },
     #[error(
         "{op}: {key} has no slot of its own, so no kernel can be registered for it ({site}). Register at a key that calls can \
          end at, such as CPU or AutogradCPU, or at an alias that stands for several, such as CompositeExplicitAutograd or Autograd"
     )]
-    NotRegistrable {
-        op: String,
-        key: DispatchKey,
-        site: Site,
-    },
+    NotRegistrable { op: String, key: DispatchKey, site: Site },
     #[error("{0}")]
     Schema(#[from] SchemaParseError),
     #[error("{0}")]
@@ -264,12 +224,7 @@ pub enum DispatchError {
         if *.implemented { " but we found an implementation; did you forget to def() the operator?" } else { "" },
         did_you_mean(.overload, .similar)
     )]
-    NotFound {
-        name: String,
-        overload: String,
-        implemented: bool,
-        similar: Vec<String>,
-    },
+    NotFound { name: String, overload: String, implemented: bool, similar: Vec<String> },
     #[error(
         "{op}() Expected a value of type '{expected}' for argument '{name}' but instead found type '{found}'.\nPosition: {position}\nDeclaration: {declaration}"
     )]
@@ -285,17 +240,9 @@ pub enum DispatchError {
         "the registrations of namespace {namespace} that were to run when the dispatcher started failed, and none of that block is \
          there ({site}): {reason}"
     )]
-    StaticRegistration {
-        namespace: String,
-        site: Site,
-        reason: String,
-    },
+    StaticRegistration { namespace: String, site: Site, reason: String },
     #[error("{op}() takes {want} arguments, but the stack holds {have}")]
-    StackUnderflow {
-        op: String,
-        want: usize,
-        have: usize,
-    },
+    StackUnderflow { op: String, want: usize, have: usize },
     #[error(
         "The operator {op} appears to be a view operator, but it has no implementation for the device \"{device}\". View \
          operators don't support falling back to run on the CPU, since the tensor's storage cannot be shared across devices. \
@@ -330,11 +277,7 @@ pub enum DispatchError {
     )]
     NotWrapped { op: String, key: DispatchKey },
     #[error("a kernel of {op} should have left {want} on the stack and left {got}")]
-    Returns {
-        op: String,
-        want: String,
-        got: String,
-    },
+    Returns { op: String, want: String, got: String },
 }
 
 fn did_you_mean(overload: &str, similar: &[String]) -> String {

@@ -94,11 +94,8 @@ impl fmt::Display for Signature {
     /// The schema inferred from the types: `(Tensor _0, Scalar _1) -> Tensor _0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |types: &[SchemaType]| {
-            let items: Vec<String> = types
-                .iter()
-                .enumerate()
-                .map(|(i, t)| format!("{t} _{i}"))
-                .collect();
+            let items: Vec<String> =
+                types.iter().enumerate().map(|(i, t)| format!("{t} _{i}")).collect();
             items.join(", ")
         };
         write!(f, "({}) -> ", list(&self.args))?;
@@ -219,11 +216,7 @@ impl Kernel {
     unsafe fn typed<A: Args + 'static, R: Ret>(f: Erased, functor: Box<dyn Functor>) -> Kernel {
         let unboxed = Some((f, address(&*functor)));
         Kernel {
-            boxed: Arc::new(Typed::<A, R> {
-                f,
-                functor,
-                types: PhantomData,
-            }),
+            boxed: Arc::new(Typed::<A, R> { f, functor, types: PhantomData }),
             unboxed,
             signature: Some(Signature::of::<A, R>()),
             fallthrough: false,
@@ -326,9 +319,7 @@ fn bad_argument(
 ) -> crate::Error {
     let (name, declaration) = match op.schema() {
         Some(s) => (
-            s.args
-                .get(position)
-                .map_or_else(|| format!("_{position}"), |a| a.name.clone()),
+            s.args.get(position).map_or_else(|| format!("_{position}"), |a| a.name.clone()),
             s.to_string(),
         ),
         None => (format!("_{position}"), "(none)".to_string()),
@@ -346,12 +337,7 @@ fn bad_argument(
 
 #[cold]
 fn underflow(op: OperatorHandle, want: usize, have: usize) -> crate::Error {
-    DispatchError::StackUnderflow {
-        op: op.name().to_string(),
-        want,
-        have,
-    }
-    .into()
+    DispatchError::StackUnderflow { op: op.name().to_string(), want, have }.into()
 }
 
 /// Whether the stack holds as many arguments as the operator takes, with tensors where tensors

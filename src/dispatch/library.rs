@@ -190,17 +190,11 @@ fn real(key: DispatchKey) -> Option<DispatchKey> {
 
 impl Library {
     fn open(kind: Kind, namespace: &str, key: Option<DispatchKey>) -> Result<Library> {
-        let bad = |reason| DispatchError::BadNamespace {
-            namespace: namespace.to_string(),
-            reason,
-        };
+        let bad = |reason| DispatchError::BadNamespace { namespace: namespace.to_string(), reason };
         if namespace == "_" && kind != Kind::Implementation {
             return Err(bad("the wildcard is for fallbacks only").into());
         }
-        if namespace.is_empty()
-            || !namespace
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || c == '_')
+        if namespace.is_empty() || !namespace.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         {
             return Err(bad("a namespace is an identifier").into());
         }
@@ -300,32 +294,20 @@ impl Library {
         site: Site,
     ) -> Result<OperatorHandle> {
         if self.kind == Kind::Implementation {
-            return Err(DispatchError::DefInImplBlock {
-                op: text.to_string(),
-                site,
-            }
-            .into());
+            return Err(DispatchError::DefInImplBlock { op: text.to_string(), site }.into());
         }
         let (mut schema, inferred) = match Declaration::parse(text).map_err(DispatchError::from)? {
             Declaration::Schema(schema) => (schema, false),
             Declaration::Name(name) => match kernel.as_ref().and_then(Kernel::signature) {
                 Some(signature) => (infer(name, signature), true),
                 None => {
-                    return Err(DispatchError::SchemaMissing {
-                        op: name.to_string(),
-                        site,
-                    }
-                    .into());
+                    return Err(DispatchError::SchemaMissing { op: name.to_string(), site }.into());
                 }
             },
         };
         schema.name = self.name(schema.name, site)?;
         if schema.has_type_variables() && !matches!(self.namespace.as_str(), "aten" | "prim") {
-            return Err(DispatchError::TypeVariable {
-                op: schema.name.to_string(),
-                site,
-            }
-            .into());
+            return Err(DispatchError::TypeVariable { op: schema.name.to_string(), site }.into());
         }
         let named = || Op::define(&schema, tags);
         let op = dispatcher().define(&schema, named, site, inferred)?;
@@ -358,29 +340,17 @@ impl Library {
     ) -> Result<()> {
         let key = match (key.and_then(real), self.key) {
             (Some(key), Some(block)) if key != block => {
-                return Err(DispatchError::KeyMismatch {
-                    op: name.to_string(),
-                    key,
-                    block,
-                    site,
-                }
-                .into());
+                return Err(
+                    DispatchError::KeyMismatch { op: name.to_string(), key, block, site }.into()
+                );
             }
-            (key, block) => key
-                .or(block)
-                .unwrap_or(DispatchKey::CompositeImplicitAutograd),
+            (key, block) => key.or(block).unwrap_or(DispatchKey::CompositeImplicitAutograd),
         };
         if !key.is_alias() && !key.is_runtime() {
-            return Err(DispatchError::NotRegistrable {
-                op: name.to_string(),
-                key,
-                site,
-            }
-            .into());
+            return Err(DispatchError::NotRegistrable { op: name.to_string(), key, site }.into());
         }
         let (op, record) = dispatcher().implement(name, key, kernel, site)?;
-        self.registrations
-            .push(Registration::Kernel(op, key, record));
+        self.registrations.push(Registration::Kernel(op, key, record));
         Ok(())
     }
 
@@ -515,12 +485,9 @@ impl Library {
             return Err(DispatchError::FallbackWithoutKey { site }.into());
         };
         if !key.is_alias() && !key.is_runtime() {
-            return Err(DispatchError::NotRegistrable {
-                op: "fallback()".to_string(),
-                key,
-                site,
-            }
-            .into());
+            return Err(
+                DispatchError::NotRegistrable { op: "fallback()".to_string(), key, site }.into()
+            );
         }
         let record = dispatcher().add_fallback(key, kernel, site)?;
         self.registrations.push(Registration::Fallback(record));
@@ -552,31 +519,17 @@ impl Drop for Library {
 /// The schema that a kernel's types imply.
 fn infer(name: OperatorName, signature: &Signature) -> FunctionSchema {
     let numbered = |types: &[SchemaType]| -> Vec<(String, SchemaType)> {
-        types
-            .iter()
-            .enumerate()
-            .map(|(i, t)| (format!("_{i}"), t.clone()))
-            .collect()
+        types.iter().enumerate().map(|(i, t)| (format!("_{i}"), t.clone())).collect()
     };
     FunctionSchema {
         name,
         args: numbered(&signature.args)
             .into_iter()
-            .map(|(name, ty)| Argument {
-                name,
-                ty,
-                default: None,
-                kwarg_only: false,
-                alias: None,
-            })
+            .map(|(name, ty)| Argument { name, ty, default: None, kwarg_only: false, alias: None })
             .collect(),
         returns: numbered(&signature.returns)
             .into_iter()
-            .map(|(name, ty)| Return {
-                name: Some(name),
-                ty,
-                alias: None,
-            })
+            .map(|(name, ty)| Return { name: Some(name), ty, alias: None })
             .collect(),
         vararg: false,
         varret: false,

@@ -52,12 +52,7 @@ impl StaticLibrary {
         line: u32,
         run: fn() -> Result<Library>,
     ) -> StaticLibrary {
-        StaticLibrary {
-            order,
-            namespace,
-            site: Site { file, line },
-            run,
-        }
+        StaticLibrary { order, namespace, site: Site { file, line }, run }
     }
 }
 
@@ -247,11 +242,7 @@ macro_rules! library {
 #[macro_export]
 macro_rules! library_fragment {
     (static $namespace:ident, $fill:expr $(,)?) => {
-        $crate::static_library!(
-            Fragment,
-            $namespace,
-            $crate::library_fragment!($namespace, $fill)
-        );
+        $crate::static_library!(Fragment, $namespace, $crate::library_fragment!($namespace, $fill));
     };
     ($namespace:ident, $fill:expr $(,)?) => {
         $crate::dispatch::macros::fragment(stringify!($namespace), $fill)

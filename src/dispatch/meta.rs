@@ -39,11 +39,7 @@ fn meta_in(t: &Tensor, storage: Storage) -> Tensor {
         Dims::from_slice(t.strides()),
         t.storage_offset(),
     );
-    if t.is_wrapped_number() {
-        m.into_wrapped_number()
-    } else {
-        m
-    }
+    if t.is_wrapped_number() { m.into_wrapped_number() } else { m }
 }
 
 /// Tensors moved to Meta, which share storage where the originals do, because kernels check for
@@ -125,10 +121,8 @@ pub(crate) fn run(op: OperatorHandle, args: &[Value]) -> Result<(Vec<Value>, Dev
         let factory = args.iter().all(|v| v.tensors().next().is_none());
         devices_to_meta(schema, &mut stack, factory);
     }
-    let _guard = ExcludeGuard::new(DispatchKeySet::of(&[
-        DispatchKey::Tracer,
-        DispatchKey::Functionalize,
-    ]));
+    let _guard =
+        ExcludeGuard::new(DispatchKeySet::of(&[DispatchKey::Tracer, DispatchKey::Functionalize]));
     // eager code does not call this kernel, so its panic becomes an error for the caller
     let run = || op.redispatch_boxed(DispatchKey::Meta.into(), &mut stack);
     let done = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {

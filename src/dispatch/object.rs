@@ -81,10 +81,7 @@ impl fmt::Debug for Object {
 }
 
 fn class<T: ScriptClass>() -> SchemaType {
-    SchemaType::Class {
-        namespace: T::NAMESPACE.to_string(),
-        name: T::NAME.to_string(),
-    }
+    SchemaType::Class { namespace: T::NAMESPACE.to_string(), name: T::NAME.to_string() }
 }
 
 impl<T: ScriptClass> sealed::Sealed for &T {}
@@ -139,10 +136,6 @@ impl<T: ScriptClass> Ret for Arc<T> {
 
     fn pop_returns(stack: &mut Stack) -> Option<Arc<T>> {
         let value = stack.pop()?;
-        if stack.is_empty() {
-            RetValue::from_value(value)
-        } else {
-            None
-        }
+        if stack.is_empty() { RetValue::from_value(value) } else { None }
     }
 }

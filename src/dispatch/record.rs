@@ -71,10 +71,9 @@ impl RecordScope {
 /// profiler's own.
 pub(super) fn is_observed(name: &OperatorName) -> bool {
     match (name.namespace(), name.base()) {
-        (Some("aten"), base) => !matches!(
-            base,
-            "size" | "is_leaf" | "output_nr" | "_version" | "is_complex"
-        ),
+        (Some("aten"), base) => {
+            !matches!(base, "size" | "is_leaf" | "output_nr" | "_version" | "is_complex")
+        }
         (Some("profiler"), base) => !matches!(
             base,
             "_record_function_enter" | "_record_function_enter_new" | "_record_function_exit"
@@ -279,10 +278,7 @@ impl Observer {
             l.generation.set(0);
         });
         tls::set_reason(tls::OBSERVED, true);
-        ThreadObserver {
-            id,
-            on_this_thread: PhantomData,
-        }
+        ThreadObserver { id, on_this_thread: PhantomData }
     }
 
     /// Registers the observer for the ranges of all threads, running ones included, while the guard
@@ -424,10 +420,7 @@ pub struct DisableRecordGuard {
 
 impl DisableRecordGuard {
     /// Switches observation off.
-    #[allow(
-        clippy::new_without_default,
-        reason = "a guard is entered, not a value"
-    )]
+    #[allow(clippy::new_without_default, reason = "a guard is entered, not a value")]
     pub fn new() -> DisableRecordGuard {
         DisableRecordGuard {
             before: LOCAL.try_with(|l| l.disabled.replace(true)).unwrap_or(true),
@@ -485,15 +478,8 @@ impl Observation {
         };
         let outputs = told.iter().any(|o| o.outputs);
         let _off = DisableRecordGuard::new();
-        let told = told
-            .into_iter()
-            .map(|o| (o.clone(), (o.start)(&function)))
-            .collect();
-        Some(Observation {
-            function,
-            told,
-            outputs,
-        })
+        let told = told.into_iter().map(|o| (o.clone(), (o.start)(&function))).collect();
+        Some(Observation { function, told, outputs })
     }
 
     /// Tells the observers of a call, if there are any.
@@ -587,10 +573,7 @@ fn range(scope: RecordScope, name: impl FnOnce() -> Box<str>, sequence: i64) -> 
     } else {
         None
     };
-    RecordGuard {
-        observation,
-        on_this_thread: PhantomData,
-    }
+    RecordGuard { observation, on_this_thread: PhantomData }
 }
 
 #[cfg(test)]

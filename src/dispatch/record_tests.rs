@@ -27,10 +27,7 @@ fn noting(log: &Log, of: &'static str) -> Observer {
             assert_eq!(context, 7);
             if f.name().contains(of) {
                 let sizes = (f.inputs().len(), f.outputs().len());
-                at_end
-                    .lock()
-                    .unwrap()
-                    .push(format!("< {} {sizes:?}", f.name()));
+                at_end.lock().unwrap().push(format!("< {} {sizes:?}", f.name()));
             }
         },
     )
@@ -43,8 +40,7 @@ fn x() -> Tensor {
 fn library(ns: &str) -> Library {
     let mut lib = Library::new(ns).unwrap();
     lib.def("twice(Tensor x, int n=1) -> Tensor").unwrap();
-    lib.impl_at("twice", DispatchKey::CPU, |x: &Tensor, _n: i64| x.add(x))
-        .unwrap();
+    lib.impl_at("twice", DispatchKey::CPU, |x: &Tensor, _n: i64| x.add(x)).unwrap();
     lib
 }
 
@@ -55,26 +51,16 @@ fn calls_are_seen_and_redispatches_are_not() {
     let seen = log();
     let _on = noting(&seen, "record_a").on_this_thread();
     TWICE.call((&x(), 1)).unwrap();
-    assert_eq!(
-        lines(&seen),
-        ["> record_a::twice", "< record_a::twice (0, 0)"]
-    );
-    TWICE
-        .redispatch(DispatchKey::CPU.into(), (&x(), 1))
-        .unwrap();
+    assert_eq!(lines(&seen), ["> record_a::twice", "< record_a::twice (0, 0)"]);
+    TWICE.redispatch(DispatchKey::CPU.into(), (&x(), 1)).unwrap();
     assert_eq!(lines(&seen), [""; 0]);
     let op = operator("record_a::twice").unwrap();
     let mut stack: Stack = vec![Value::Tensor(x()), Value::Int(1)];
     op.call_boxed(&mut stack).unwrap();
     assert_eq!(lines(&seen).len(), 2);
     let mut stack: Stack = vec![Value::Tensor(x()), Value::Int(1)];
-    op.redispatch_boxed(DispatchKey::CPU.into(), &mut stack)
-        .unwrap();
-    op.call_boxed_for_key(
-        DispatchKey::CPU,
-        &mut vec![Value::Tensor(x()), Value::Int(1)],
-    )
-    .unwrap();
+    op.redispatch_boxed(DispatchKey::CPU.into(), &mut stack).unwrap();
+    op.call_boxed_for_key(DispatchKey::CPU, &mut vec![Value::Tensor(x()), Value::Int(1)]).unwrap();
     assert_eq!(lines(&seen), [""; 0]);
 }
 
@@ -85,10 +71,7 @@ fn arguments_and_returns_are_boxed_for_who_wants_them() {
     let typed = op.typed::<(&'static Tensor, i64), Tensor>().unwrap();
     let seen = log();
     {
-        let _on = noting(&seen, "record_b")
-            .needs_inputs(true)
-            .needs_outputs(true)
-            .on_this_thread();
+        let _on = noting(&seen, "record_b").needs_inputs(true).needs_outputs(true).on_this_thread();
         let out = typed.call((&x(), 1)).unwrap();
         assert_eq!(out.to_vec::<f32>().unwrap(), [2.0, 4.0]);
         // what lies below the arguments on the stack is not theirs
@@ -106,11 +89,9 @@ fn nested_calls_nest_and_a_failing_call_ends() {
     let mut lib = Library::new("record_c").unwrap();
     lib.def("inner(Tensor x) -> Tensor").unwrap();
     lib.def("outer(Tensor x) -> Tensor").unwrap();
-    lib.impl_at(
-        "inner",
-        DispatchKey::CPU,
-        |_x: &Tensor| -> crate::Result<Tensor> { Err(crate::Error::runtime("no")) },
-    )
+    lib.impl_at("inner", DispatchKey::CPU, |_x: &Tensor| -> crate::Result<Tensor> {
+        Err(crate::Error::runtime("no"))
+    })
     .unwrap();
     lib.impl_at(
         "outer",
@@ -119,16 +100,9 @@ fn nested_calls_nest_and_a_failing_call_ends() {
     )
     .unwrap();
     let seen = log();
-    let _on = noting(&seen, "record_c")
-        .needs_outputs(true)
-        .on_this_thread();
+    let _on = noting(&seen, "record_c").needs_outputs(true).on_this_thread();
     let mut stack: Stack = vec![Value::Tensor(x())];
-    assert!(
-        operator("record_c::outer")
-            .unwrap()
-            .call_boxed(&mut stack)
-            .is_err()
-    );
+    assert!(operator("record_c::outer").unwrap().call_boxed(&mut stack).is_err());
     assert_eq!(
         lines(&seen),
         [
@@ -143,10 +117,8 @@ fn nested_calls_nest_and_a_failing_call_ends() {
 #[test]
 fn a_global_observer_reaches_threads_that_run_already() {
     let _lib = library("record_d");
-    let typed = operator("record_d::twice")
-        .unwrap()
-        .typed::<(&'static Tensor, i64), Tensor>()
-        .unwrap();
+    let typed =
+        operator("record_d::twice").unwrap().typed::<(&'static Tensor, i64), Tensor>().unwrap();
     let seen = log();
     let (go, wait) = std::sync::mpsc::channel();
     let (done, back) = std::sync::mpsc::channel();
@@ -179,15 +151,9 @@ fn several_observers_scopes_and_switching_off() {
     let (a, b) = (log(), log());
     let only_users = noting(&a, "record_e").scopes(&[RecordScope::UserScope]);
     let _a = only_users.on_this_thread();
-    let b_on = noting(&b, "record_e")
-        .scopes(&[RecordScope::BackwardFunction])
-        .on_this_thread();
+    let b_on = noting(&b, "record_e").scopes(&[RecordScope::BackwardFunction]).on_this_thread();
     drop(record_function("record_e user"));
-    drop(record_scope(
-        RecordScope::BackwardFunction,
-        "record_e back",
-        3,
-    ));
+    drop(record_scope(RecordScope::BackwardFunction, "record_e back", 3));
     assert_eq!(lines(&a), ["> record_e user", "< record_e user (0, 0)"]);
     assert_eq!(lines(&b), ["> record_e back", "< record_e back (0, 0)"]);
     drop(b_on);
@@ -227,10 +193,7 @@ fn the_profilers_own_operators_are_not_observed() {
     assert!(is_observed(&name("aten::sizes")));
     let mut lib = Library::new("profiler").unwrap();
     lib.def("_record_function_exit(Tensor x) -> ()").unwrap();
-    lib.impl_at("_record_function_exit", DispatchKey::CPU, |_: &Tensor| {
-        Ok(())
-    })
-    .unwrap();
+    lib.impl_at("_record_function_exit", DispatchKey::CPU, |_: &Tensor| Ok(())).unwrap();
     let seen = log();
     let _on = noting(&seen, "profiler").on_this_thread();
     let op = operator("profiler::_record_function_exit").unwrap();

@@ -168,10 +168,7 @@ mod tests {
         fails(f, &["recursion_one::f [CPU]"]);
         let x = Tensor::from_vec([1f32], 1).unwrap();
         let e = f.call_boxed(&mut vec![x.into()]).unwrap_err().to_string();
-        assert!(
-            e.contains("recursion_one::f [CPU]") && e.contains("redispatch"),
-            "{e}"
-        );
+        assert!(e.contains("recursion_one::f [CPU]") && e.contains("redispatch"), "{e}");
     }
 
     #[test]

@@ -70,8 +70,7 @@ impl TlsKeySets {
     pub(crate) fn apply(self) {
         LOCAL.with(|l| {
             l.included.set(self.included.raw());
-            l.excluded
-                .set(self.excluded.raw() | (l.excluded.get() & SLOW));
+            l.excluded.set(self.excluded.raw() | (l.excluded.get() & SLOW));
         });
     }
 }
@@ -113,11 +112,7 @@ pub(super) fn reasons() -> u8 {
     LOCAL.with(|l| {
         let reasons = l.reasons.get();
         if reasons & FRESH != 0 {
-            let traced = if super::trace::wanted_by_environment() {
-                TRACED
-            } else {
-                0
-            };
+            let traced = if super::trace::wanted_by_environment() { TRACED } else { 0 };
             l.deep.set(recursion::find_limits());
             l.set_reasons((reasons & !FRESH) | traced);
         }
@@ -139,9 +134,7 @@ pub(crate) struct Lines {
 impl Lines {
     pub(crate) fn noted() -> Lines {
         set_reason(LINES, true);
-        Lines {
-            on_this_thread: PhantomData,
-        }
+        Lines { on_this_thread: PhantomData }
     }
 }
 
@@ -166,8 +159,7 @@ impl Local {
     fn set_reasons(&self, reasons: u8) {
         self.reasons.set(reasons);
         let word = self.excluded.get() & !SLOW;
-        self.excluded
-            .set(word | if reasons == 0 { 0 } else { SLOW });
+        self.excluded.set(word | if reasons == 0 { 0 } else { SLOW });
     }
 }
 
@@ -190,11 +182,7 @@ pub fn call_count() -> u64 {
 /// ```
 pub fn set_excluded(key: DispatchKey, on: bool) -> bool {
     let before = TlsKeySets::current();
-    let excluded = if on {
-        before.excluded.add(key)
-    } else {
-        before.excluded.remove(key)
-    };
+    let excluded = if on { before.excluded.add(key) } else { before.excluded.remove(key) };
     TlsKeySets { excluded, ..before }.apply();
     before.excluded.has(key)
 }
@@ -227,11 +215,7 @@ thread_local! {
 
 impl Frames {
     const fn new(included: bool) -> Frames {
-        Frames {
-            included,
-            last_id: Cell::new(0),
-            alive: RefCell::new(Vec::new()),
-        }
+        Frames { included, last_id: Cell::new(0), alive: RefCell::new(Vec::new()) }
     }
 
     fn get(&self) -> u64 {
@@ -245,14 +229,8 @@ impl Frames {
     fn set(&self, raw: u64) {
         let (now, keys) = (TlsKeySets::current(), DispatchKeySet::from_raw(raw));
         match self.included {
-            true => TlsKeySets {
-                included: keys,
-                ..now
-            },
-            false => TlsKeySets {
-                excluded: keys,
-                ..now
-            },
+            true => TlsKeySets { included: keys, ..now },
+            false => TlsKeySets { excluded: keys, ..now },
         }
         .apply();
     }
@@ -361,18 +339,14 @@ pub struct ForceKeySetGuard {
 impl IncludeGuard {
     /// Includes the keys of a set.
     pub fn new(keys: impl Into<DispatchKeySet>) -> Self {
-        IncludeGuard {
-            _held: Held::new(&INCLUDING, Change::Add(keys.into().raw())),
-        }
+        IncludeGuard { _held: Held::new(&INCLUDING, Change::Add(keys.into().raw())) }
     }
 }
 
 impl ExcludeGuard {
     /// Excludes the keys of a set.
     pub fn new(keys: impl Into<DispatchKeySet>) -> Self {
-        ExcludeGuard {
-            _held: Held::new(&EXCLUDING, Change::Add(keys.into().raw())),
-        }
+        ExcludeGuard { _held: Held::new(&EXCLUDING, Change::Add(keys.into().raw())) }
     }
 
     /// Excludes the autograd keys: what an autograd kernel of an in-place or view operator runs
@@ -417,18 +391,10 @@ mod tests {
     #[test]
     fn exclusion_beats_inclusion_and_takes_all_backends() {
         let _i = IncludeGuard::new(DispatchKey::Tracer);
-        let _e = ExcludeGuard::new(DispatchKeySet::of(&[
-            DispatchKey::Tracer,
-            DispatchKey::AutogradCPU,
-        ]));
-        let (ks, _) = enter(DispatchKeySet::of(&[
-            DispatchKey::CUDA,
-            DispatchKey::AutogradCUDA,
-        ]));
-        assert_eq!(
-            ks.to_string(),
-            "DispatchKeySet(CUDA, BackendSelect, ADInplaceOrView)"
-        );
+        let _e =
+            ExcludeGuard::new(DispatchKeySet::of(&[DispatchKey::Tracer, DispatchKey::AutogradCPU]));
+        let (ks, _) = enter(DispatchKeySet::of(&[DispatchKey::CUDA, DispatchKey::AutogradCUDA]));
+        assert_eq!(ks.to_string(), "DispatchKeySet(CUDA, BackendSelect, ADInplaceOrView)");
     }
 
     #[test]
@@ -439,10 +405,7 @@ mod tests {
         });
         let _e = ExcludeGuard::below_autograd();
         let s = TlsKeySets::current();
-        assert_eq!(
-            s.excluded.to_string(),
-            "DispatchKeySet(AutogradOther, AutogradNestedTensor)"
-        );
+        assert_eq!(s.excluded.to_string(), "DispatchKeySet(AutogradOther, AutogradNestedTensor)");
     }
 
     #[test]

@@ -103,10 +103,7 @@ impl TraceGuard {
         let was_on = tls::reasons() & tls::TRACED != 0;
         let before = (SINK.replace(sink), DEPTH.replace(0), was_on);
         tls::set_reason(tls::TRACED, true);
-        TraceGuard {
-            before: Some(before),
-            on_this_thread: PhantomData,
-        }
+        TraceGuard { before: Some(before), on_this_thread: PhantomData }
     }
 
     /// Traces to standard error.

@@ -141,9 +141,7 @@ impl Value {
             Value::Tensor(t) => Value::Tensor(f(t)?),
             Value::TensorList(l) => Value::TensorList(l.iter().map(f).collect::<Result<_>>()?),
             Value::OptionalTensorList(l) => Value::OptionalTensorList(
-                l.iter()
-                    .map(|t| t.as_ref().map(&mut f).transpose())
-                    .collect::<Result<_>>()?,
+                l.iter().map(|t| t.as_ref().map(&mut f).transpose()).collect::<Result<_>>()?,
             ),
             other => other.clone(),
         })
@@ -155,9 +153,9 @@ impl Value {
             (DefaultValue::Int(n), SchemaType::ScalarType) => {
                 DType::from_scalar_type(*n).map_or(Value::Int(*n), Value::DType)
             }
-            (DefaultValue::Str(s), SchemaType::Device) => s
-                .parse()
-                .map_or_else(|_| Value::String(s.clone()), Value::Device),
+            (DefaultValue::Str(s), SchemaType::Device) => {
+                s.parse().map_or_else(|_| Value::String(s.clone()), Value::Device)
+            }
             (DefaultValue::None, _) => Value::None,
             (DefaultValue::Bool(b), _) => Value::Bool(*b),
             // one number stands for a whole list of known size
@@ -172,10 +170,7 @@ impl Value {
                 Value::list_from_defaults(items, element)
             }
             (DefaultValue::List(items), _) => Value::Tuple(
-                items
-                    .iter()
-                    .map(|d| Value::from_default(d, &SchemaType::Any))
-                    .collect(),
+                items.iter().map(|d| Value::from_default(d, &SchemaType::Any)).collect(),
             ),
         }
     }

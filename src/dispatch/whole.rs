@@ -33,12 +33,7 @@ impl Whole {
         functor: *const (),
         kernel: Arc<dyn BoxedCall>,
     ) -> Whole {
-        Whole {
-            written,
-            f,
-            functor,
-            _kernel: kernel,
-        }
+        Whole { written, f, functor, _kernel: kernel }
     }
 
     /// Takes the operands and calls the function.
@@ -52,9 +47,7 @@ impl Whole {
         items: A::Items<'_>,
     ) -> Result<R> {
         let mut operands = Operands::default();
-        A::tensors(items, &mut |i, t| {
-            operands.push(self.written >> i & 1 == 1, t)
-        });
+        A::tensors(items, &mut |i, t| operands.push(self.written >> i & 1 == 1, t));
         let _whole = operands.take()?;
         // SAFETY: the caller's, and `_kernel` keeps the functor.
         unsafe { A::invoke(self.f, self.functor, keys, items) }

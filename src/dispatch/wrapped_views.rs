@@ -103,11 +103,9 @@ where
         let of = args.iter().find_map(Value::as_tensor).cloned();
         match of.and_then(|t| (self.inner)(&t).map(|cpu| (t, cpu))) {
             Some((of, cpu)) => Ok((args, of, cpu)),
-            None => Err(DispatchError::NotWrapped {
-                op: op.name().to_string(),
-                key: self.key,
+            None => {
+                Err(DispatchError::NotWrapped { op: op.name().to_string(), key: self.key }.into())
             }
-            .into()),
         }
     }
 

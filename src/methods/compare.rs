@@ -71,9 +71,7 @@ impl Tensor {
         rtol: impl Into<f64>,
         atol: impl Into<f64>,
     ) -> Result<bool> {
-        self.isclose_with(other.as_ref(), rtol.into(), atol.into())?
-            .all()?
-            .item()
+        self.isclose_with(other.as_ref(), rtol.into(), atol.into())?.all()?.item()
     }
 
     /// Whether two tensors have the same sizes and elements.

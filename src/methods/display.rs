@@ -70,11 +70,7 @@ impl Format {
     }
 
     fn fit(&mut self, values: &[Scalar]) {
-        self.width = values
-            .iter()
-            .map(|v| self.text(*v).len())
-            .max()
-            .unwrap_or(1);
+        self.width = values.iter().map(|v| self.text(*v).len()).max().unwrap_or(1);
     }
 
     fn text(&self, v: Scalar) -> String {
@@ -122,11 +118,7 @@ fn scientific(x: f64) -> String {
 /// The positions of a dimension that are printed; `None` is the ellipsis.
 fn shown(size: i64, summarize: bool) -> Vec<Option<i64>> {
     if summarize && size > 2 * EDGE_ITEMS {
-        (0..EDGE_ITEMS)
-            .map(Some)
-            .chain([None])
-            .chain((size - EDGE_ITEMS..size).map(Some))
-            .collect()
+        (0..EDGE_ITEMS).map(Some).chain([None]).chain((size - EDGE_ITEMS..size).map(Some)).collect()
     } else {
         (0..size).map(Some).collect()
     }
@@ -253,11 +245,7 @@ pub(super) fn body(t: &Tensor, indent: usize) -> crate::Result<String> {
     }
     let values = t.to_scalars()?;
     let summarize = t.numel() > THRESHOLD;
-    let visible = if summarize {
-        visible_values(t.sizes(), &values)
-    } else {
-        values.clone()
-    };
+    let visible = if summarize { visible_values(t.sizes(), &values) } else { values.clone() };
     let printer = Printer {
         sizes: t.sizes(),
         values: &values,
@@ -350,15 +338,9 @@ mod tests {
         assert_eq!(t(&[1.0, 2.0, 3.0], &[3]), "tensor([1., 2., 3.])");
         assert_eq!(t(&[1.5, -2.0], &[2]), "tensor([ 1.5000, -2.0000])");
         assert_eq!(t(&[3.0], &[]), "tensor(3.)");
-        assert_eq!(
-            t(&[1.0, 2.0, 3.0, 4.0], &[2, 2]),
-            "tensor([[1., 2.],\n        [3., 4.]])"
-        );
+        assert_eq!(t(&[1.0, 2.0, 3.0, 4.0], &[2, 2]), "tensor([[1., 2.],\n        [3., 4.]])");
         assert_eq!(t(&[1e-5, 1.0], &[2]), "tensor([1.0000e-05, 1.0000e+00])");
-        assert_eq!(
-            t(&[f32::NAN, f32::INFINITY, 1.0], &[3]),
-            "tensor([nan, inf, 1.])"
-        );
+        assert_eq!(t(&[f32::NAN, f32::INFINITY, 1.0], &[3]), "tensor([nan, inf, 1.])");
         assert_eq!(t(&[], &[0]), "tensor([], size=(0,), dtype=torch.float32)");
         let i = Tensor::from_slice(&[1i32, 200], &[2]).unwrap();
         assert_eq!(i.to_string(), "tensor([  1, 200], dtype=torch.int32)");

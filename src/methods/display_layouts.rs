@@ -25,11 +25,7 @@ impl Tensor {
             return Some(self.sparse_text(&parts, nnz, true));
         }
         if let Some((crow, col, values)) = sparse::csr_parts(self) {
-            let parts = [
-                ("crow_indices", crow),
-                ("col_indices", col),
-                ("values", values),
-            ];
+            let parts = [("crow_indices", crow), ("col_indices", col), ("values", values)];
             return Some(self.sparse_text(&parts, values.numel(), false));
         }
         if let Some(parts) = nested::texts(self) {
@@ -89,12 +85,7 @@ impl Tensor {
 fn nested_text(parts: &[String]) -> String {
     let indented: Vec<String> = parts
         .iter()
-        .map(|p| {
-            p.lines()
-                .map(|l| format!("  {l}"))
-                .collect::<Vec<_>>()
-                .join("\n")
-        })
+        .map(|p| p.lines().map(|l| format!("  {l}")).collect::<Vec<_>>().join("\n"))
         .collect();
     format!("nested_tensor([\n{}\n])", indented.join(",\n"))
 }
@@ -168,13 +159,9 @@ mod tests {
 
     #[test]
     fn floats_are_pythons() {
-        for (x, want) in [
-            (0.1, "0.1"),
-            (1.0, "1.0"),
-            (1e-5, "1e-05"),
-            (2.5e20, "2.5e+20"),
-            (-0.0, "-0.0"),
-        ] {
+        for (x, want) in
+            [(0.1, "0.1"), (1.0, "1.0"), (1e-5, "1e-05"), (2.5e20, "2.5e+20"), (-0.0, "-0.0")]
+        {
             assert_eq!(python_float(x), want);
         }
     }

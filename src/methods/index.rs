@@ -56,11 +56,7 @@ pub struct NewAxis;
 /// ```
 pub fn step(range: impl Bounds, by: i64) -> Index {
     let (start, end) = range.bounds();
-    Index::Slice {
-        start,
-        end,
-        step: by,
-    }
+    Index::Slice { start, end, step: by }
 }
 
 /// A range of Rust's over any integers; negative ones count from the end.
@@ -319,10 +315,8 @@ fn reach(tensor: &Tensor, indices: Vec<Index>) -> Result<Reached> {
     let at = Location::caller();
     let taken: usize = indices.iter().map(Index::takes).sum();
     if taken > tensor.dim() {
-        let message = format!(
-            "too many indices for tensor of dimension {}: {taken} are given",
-            tensor.dim()
-        );
+        let message =
+            format!("too many indices for tensor of dimension {}: {taken} are given", tensor.dim());
         return Err(Error::index(message).with_location(at));
     }
     let ellipses = indices.iter().filter(|i| matches!(i, Index::Ellipsis));
@@ -339,11 +333,7 @@ fn reach(tensor: &Tensor, indices: Vec<Index>) -> Result<Reached> {
                 view = aten::select_int(&view, dim, i)?;
                 continue;
             }
-            Index::Slice {
-                start: None,
-                end: None,
-                step: 1,
-            } => {
+            Index::Slice { start: None, end: None, step: 1 } => {
                 dim += 1;
                 continue;
             }

@@ -80,13 +80,7 @@ fn errors_are_of_the_users_line() -> Result<()> {
         let e = result.unwrap_err();
         assert!(e.to_string().contains(says), "{e}");
         assert_eq!(e.python_class(), class, "{e}");
-        assert!(
-            e.location()
-                .expect("a line")
-                .file()
-                .ends_with("index_tests.rs"),
-            "{e}"
-        );
+        assert!(e.location().expect("a line").file().ends_with("index_tests.rs"), "{e}");
     }
     Ok(())
 }
@@ -101,10 +95,7 @@ fn compiled_functions_index_and_assign() -> Result<()> {
     });
     let x = Tensor::arange(12)?.reshape([3, 4])?;
     for _ in 0..2 {
-        assert_eq!(
-            f.call(&x)?.to_vec2::<i64>()?,
-            [[3, 9, 9, 3], [11, 9, 10, 11]]
-        );
+        assert_eq!(f.call(&x)?.to_vec2::<i64>()?, [[3, 9, 9, 3], [11, 9, 10, 11]]);
     }
     Ok(())
 }

@@ -41,10 +41,7 @@ fn numbers_keep_their_kind() -> Result<()> {
 
 #[test]
 fn bits() -> Result<()> {
-    let (a, b) = (
-        Tensor::from_vec([3i64, 12], 2)?,
-        Tensor::from_vec([6i64, 10], 2)?,
-    );
+    let (a, b) = (Tensor::from_vec([3i64, 12], 2)?, Tensor::from_vec([6i64, 10], 2)?);
     assert_eq!((&a & &b).to_vec::<i64>()?, [2, 8]);
     assert_eq!((&a | 1).to_vec::<i64>()?, [3, 13]);
     assert_eq!((1 ^ &a).to_vec::<i64>()?, [2, 13]);
@@ -80,22 +77,13 @@ fn assigning_forms_write_in_place() -> Result<()> {
 fn message(f: impl FnOnce()) -> String {
     let f = std::panic::AssertUnwindSafe(f);
     let payload = std::panic::catch_unwind(f).expect_err("a sign that cannot be computed");
-    payload
-        .downcast_ref::<String>()
-        .cloned()
-        .unwrap_or_default()
+    payload.downcast_ref::<String>().cloned().unwrap_or_default()
 }
 
 #[test]
 fn a_failing_sign_names_operator_and_line() -> Result<()> {
-    let (a, b) = (
-        Tensor::from_vec([1f32, 2.0], 2)?,
-        Tensor::from_vec([1f32, 2.0, 3.0], 3)?,
-    );
-    for said in [
-        message(|| drop(&a + &b)),
-        message(|| a.clone().add_assign_for_test(&b)),
-    ] {
+    let (a, b) = (Tensor::from_vec([1f32, 2.0], 2)?, Tensor::from_vec([1f32, 2.0, 3.0], 3)?);
+    for said in [message(|| drop(&a + &b)), message(|| a.clone().add_assign_for_test(&b))] {
         assert!(said.contains("f32[2]") && said.contains("f32[3]"), "{said}");
         assert!(said.contains("operators_tests.rs"), "{said}");
     }

@@ -71,10 +71,7 @@ impl PoolOptions {
         };
         let kernel = each(kernel, dims);
         Spread {
-            stride: self
-                .stride
-                .as_ref()
-                .map_or_else(|| kernel.clone(), |s| each(s, dims)),
+            stride: self.stride.as_ref().map_or_else(|| kernel.clone(), |s| each(s, dims)),
             padding: or(&self.padding, 0),
             dilation: or(&self.dilation, 1),
             ceil: self.ceil_mode,

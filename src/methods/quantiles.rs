@@ -105,10 +105,7 @@ impl Tensor {
         // NaN is sorted last, and one is enough
         let last = sorted.select(-1, -1)?;
         let sorted = sorted.masked_fill(&last.isnan()?.unsqueeze(-1)?, f64::NAN)?;
-        let (low, high) = (
-            sorted.index_select(-1, &low)?,
-            sorted.index_select(-1, &high)?,
-        );
+        let (low, high) = (sorted.index_select(-1, &low)?, sorted.index_select(-1, &high)?);
         let found = low.lerp(&high, between)?;
         let found = match (keepdim, dim.to_i64() < 0) {
             (false, _) => found,
@@ -143,9 +140,7 @@ impl Tensor {
                 let e = Error::shape(format!(
                     "cov(): expected input to have two or fewer dimensions but got an input with {n} dimensions"
                 ));
-                return Err(e
-                    .with_call("aten::cov", [self])
-                    .with_location(Location::caller()));
+                return Err(e.with_call("aten::cov", [self]).with_location(Location::caller()));
             }
         };
         let n = x.size(1)?;
@@ -181,8 +176,6 @@ impl Tensor {
             return c.div(&c);
         }
         let deviations = c.diag()?.sqrt()?;
-        c.div(&deviations.unsqueeze(1)?)?
-            .div(&deviations)?
-            .clamp(-1, 1)
+        c.div(&deviations.unsqueeze(1)?)?.div(&deviations)?.clamp(-1, 1)
     }
 }

@@ -148,11 +148,7 @@ impl Tensor {
     #[track_caller]
     pub fn to_vec3<T: Element>(&self) -> Result<Vec<Vec<Vec<T>>>> {
         let [planes, height, width] = self.dims()?;
-        Ok(rows(
-            rows(self.to_vec()?, planes * height, width),
-            planes,
-            height,
-        ))
+        Ok(rows(rows(self.to_vec()?, planes * height, width), planes, height))
     }
 
     /// The elements one by one, in row-major order; [`Tensor::unbind`] gives the rows as tensors.
@@ -179,9 +175,7 @@ impl Tensor {
 /// So many rows, of so many elements each.
 fn rows<T>(elements: Vec<T>, rows: i64, columns: i64) -> Vec<Vec<T>> {
     let mut elements = elements.into_iter();
-    (0..rows)
-        .map(|_| elements.by_ref().take(columns as usize).collect())
-        .collect()
+    (0..rows).map(|_| elements.by_ref().take(columns as usize).collect()).collect()
 }
 
 #[cfg(test)]
@@ -205,10 +199,7 @@ mod tests {
 
     #[test]
     fn rows_of_empty_tensors() -> Result<()> {
-        assert_eq!(
-            Tensor::zeros([2, 0])?.to_vec2::<f32>()?,
-            [[], []] as [[f32; 0]; 2]
-        );
+        assert_eq!(Tensor::zeros([2, 0])?.to_vec2::<f32>()?, [[], []] as [[f32; 0]; 2]);
         let none = Tensor::zeros([2, 0, 3])?.to_vec3::<f32>()?;
         assert_eq!(none, [Vec::<Vec<f32>>::new(), Vec::new()]);
         assert!(Tensor::zeros([2])?.to_vec2::<f32>().is_err());

@@ -56,10 +56,7 @@ fn dtype_to(d: DType) -> Option<Dtype> {
 /// ```
 #[track_caller]
 pub fn load_safetensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>> {
-    watcher::check(
-        "load_safetensors()",
-        "load the tensors before and close over them",
-    )?;
+    watcher::check("load_safetensors()", "load the tensors before and close over them")?;
     let path = path.as_ref();
     let file = std::fs::File::open(path).map_err(|e| Error::file(path, e))?;
     // SAFETY: the map is read once below and dropped; another process that truncates the file
@@ -96,9 +93,7 @@ fn parse(bytes: &[u8]) -> std::result::Result<BTreeMap<String, Tensor>, String> 
         let data = view.data();
         debug_assert_eq!(data.len(), t.numel() as usize * dtype.size());
         if dtype == DType::Bool && data.iter().any(|b| *b > 1) {
-            return Err(format!(
-                "tensor `{name}` is bool and holds bytes other than 0 and 1"
-            ));
+            return Err(format!("tensor `{name}` is bool and holds bytes other than 0 and 1"));
         }
         let p = t.data_ptr().map_err(|e| e.to_string())?;
         // SAFETY: the storage is fresh, ours alone, and as long as the data (the crate has
@@ -129,10 +124,7 @@ pub fn save_safetensors<'a, N: AsRef<str>>(
     path: impl AsRef<Path>,
     tensors: impl IntoIterator<Item = (N, &'a Tensor)>,
 ) -> Result<()> {
-    watcher::check(
-        "save_safetensors()",
-        "return the tensors and save them outside",
-    )?;
+    watcher::check("save_safetensors()", "return the tensors and save them outside")?;
     let path = path.as_ref();
     let mut data: Vec<(String, DType, Vec<usize>, Vec<u8>)> = Vec::new();
     for (name, t) in tensors {

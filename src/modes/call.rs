@@ -67,12 +67,7 @@ impl<'a> Call<'a> {
         args: Vec<Value>,
         mode: Option<&'a SuspendedMode>,
     ) -> Call<'a> {
-        Call {
-            op,
-            schema,
-            args,
-            mode,
-        }
+        Call { op, schema, args, mode }
     }
 
     /// The operator.

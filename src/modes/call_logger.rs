@@ -87,10 +87,7 @@ impl CallLogger {
 
     /// A logger that also prints each line to standard error when its call has ended.
     pub fn printing() -> CallLogger {
-        CallLogger(Rc::new(State {
-            prints: true,
-            ..State::default()
-        }))
+        CallLogger(Rc::new(State { prints: true, ..State::default() }))
     }
 
     /// Puts the logger on this thread's stack of modes.

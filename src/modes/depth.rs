@@ -21,11 +21,7 @@ impl Deeper {
     ) -> Result<Deeper> {
         let depth = counter.get();
         if depth == MAX_DEPTH {
-            return Err(ModeError::TooDeep {
-                op: op.name().to_string(),
-                limit: MAX_DEPTH,
-            }
-            .into());
+            return Err(ModeError::TooDeep { op: op.name().to_string(), limit: MAX_DEPTH }.into());
         }
         counter.set(depth + 1);
         Ok(Deeper(counter))

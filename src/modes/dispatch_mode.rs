@@ -245,18 +245,12 @@ impl Handling {
         if pre_dispatch {
             included = included.remove(DispatchKey::PreDispatch);
         }
-        ForceKeySetGuard::new(TlsKeySets {
-            included,
-            excluded: self.before.excluded | exclude,
-        })
+        ForceKeySetGuard::new(TlsKeySets { included, excluded: self.before.excluded | exclude })
     }
 }
 
 fn empty() -> [bool; 2] {
-    [
-        MODES.with(HandlerStack::is_empty),
-        PRE_DISPATCH.with(HandlerStack::is_empty),
-    ]
+    [MODES.with(HandlerStack::is_empty), PRE_DISPATCH.with(HandlerStack::is_empty)]
 }
 
 impl Drop for Handling {
@@ -319,10 +313,7 @@ fn python(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Result
         return Ok(());
     }
     // the key was included by hand
-    op.redispatch_boxed(
-        keys & DispatchKeySet::full_after(DispatchKey::Python),
-        stack,
-    )
+    op.redispatch_boxed(keys & DispatchKeySet::full_after(DispatchKey::Python), stack)
 }
 
 /// Runs handlers while a function is captured. The capture's own keys lie above `Python` and stay
@@ -347,10 +338,7 @@ fn handle(op: OperatorHandle, stack: &mut Stack, exclude: DispatchKeySet) -> Res
         return Ok(false);
     };
     let nobody = MODES.with(HandlerStack::is_empty)
-        && !stack
-            .iter()
-            .flat_map(Value::tensors)
-            .any(subclass::is_subclass);
+        && !stack.iter().flat_map(Value::tensors).any(subclass::is_subclass);
     if nobody {
         return Ok(false);
     }
@@ -373,11 +361,7 @@ fn handle(op: OperatorHandle, stack: &mut Stack, exclude: DispatchKeySet) -> Res
         }
         declined.push(format!("tensor subclass `{}`", handler.describe()));
     }
-    Err(ModeError::AllDeclined {
-        op: op.name().to_string(),
-        handlers: declined,
-    }
-    .into())
+    Err(ModeError::AllDeclined { op: op.name().to_string(), handlers: declined }.into())
 }
 
 /// The kernel at `PreDispatch`.
@@ -394,10 +378,7 @@ fn pre_dispatch(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> 
         }
         stack.extend(args);
     }
-    op.redispatch_boxed(
-        keys & DispatchKeySet::full_after(DispatchKey::PreDispatch),
-        stack,
-    )
+    op.redispatch_boxed(keys & DispatchKeySet::full_after(DispatchKey::PreDispatch), stack)
 }
 
 /// The kernel at `PythonTLSSnapshot`: remembers the key sets of the outermost call.
@@ -413,10 +394,7 @@ fn snapshot(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Resu
     if known.is_none() {
         ON_ENTRY.set(Some(TlsKeySets::current()));
     }
-    op.redispatch_boxed(
-        keys & DispatchKeySet::full_after(DispatchKey::PythonTLSSnapshot),
-        stack,
-    )
+    op.redispatch_boxed(keys & DispatchKeySet::full_after(DispatchKey::PythonTLSSnapshot), stack)
 }
 
 /// The kernels of the keys in this file.
@@ -473,9 +451,5 @@ pub fn reentrant_dispatch() -> Result<ReentrantGuard> {
     if MODES.with(HandlerStack::is_empty) {
         keys.included = keys.included - DispatchKeySet::PYTHON;
     }
-    Ok(ReentrantGuard {
-        _keys: ForceKeySetGuard::new(keys),
-        on_entry,
-        on_this_thread: PhantomData,
-    })
+    Ok(ReentrantGuard { _keys: ForceKeySetGuard::new(keys), on_entry, on_this_thread: PhantomData })
 }

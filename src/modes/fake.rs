@@ -91,9 +91,7 @@ impl Default for FakeTensorMode {
 impl FakeTensorMode {
     /// A mode that wants fakes of its own.
     pub fn new() -> FakeTensorMode {
-        FakeTensorMode(Arc::new(Mode {
-            allow_non_fake_inputs: false,
-        }))
+        FakeTensorMode(Arc::new(Mode { allow_non_fake_inputs: false }))
     }
 
     /// A mode that takes real tensors as fakes of their shape.
@@ -106,9 +104,7 @@ impl FakeTensorMode {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     pub fn allow_non_fake_inputs() -> FakeTensorMode {
-        FakeTensorMode(Arc::new(Mode {
-            allow_non_fake_inputs: true,
-        }))
+        FakeTensorMode(Arc::new(Mode { allow_non_fake_inputs: true }))
     }
 
     /// Makes all operators of this thread return fakes while the guard lives. While another mode is
@@ -135,8 +131,7 @@ impl FakeTensorMode {
     /// Sparse, quantized and nested tensors, wrapper tensors, and fakes of another mode.
     #[track_caller]
     pub fn from_tensor(&self, t: &Tensor) -> Result<Tensor> {
-        self.fake_of(t)
-            .map_err(|e| e.with_location(std::panic::Location::caller()))
+        self.fake_of(t).map_err(|e| e.with_location(std::panic::Location::caller()))
     }
 
     fn fake_of(&self, t: &Tensor) -> Result<Tensor> {
@@ -184,11 +179,7 @@ impl FakeTensorMode {
 }
 
 fn opaque(tensor: String, instead: &'static str) -> Error {
-    Error::new(ErrorKind::Opaque {
-        what: "FakeTensorMode".into(),
-        tensor,
-        instead,
-    })
+    Error::new(ErrorKind::Opaque { what: "FakeTensorMode".into(), tensor, instead })
 }
 
 /// Ends a [`FakeTensorMode`] on this thread when dropped.
@@ -295,10 +286,7 @@ impl Pairs {
         if let Some((fake, _)) = itself {
             return fake.clone();
         }
-        let viewed = self
-            .pairs
-            .iter()
-            .find(|(_, twin)| twin.shares_storage_with(t));
+        let viewed = self.pairs.iter().find(|(_, twin)| twin.shares_storage_with(t));
         let device = viewed.map_or(device, |(fake, _)| fake.device());
         self.mode.build(t.storage().clone(), t, device, t.offset())
     }
@@ -360,22 +348,14 @@ fn kernel(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Result
         return op.redispatch_boxed(below, stack);
     };
     let from = stack.len().saturating_sub(schema.args.len());
-    let of_operands = stack[from..]
-        .iter()
-        .flat_map(Value::tensors)
-        .find_map(mode_of);
-    let mode = of_operands
-        .cloned()
-        .or_else(|| PUSHED.with_borrow(Clone::clone));
+    let of_operands = stack[from..].iter().flat_map(Value::tensors).find_map(mode_of);
+    let mode = of_operands.cloned().or_else(|| PUSHED.with_borrow(Clone::clone));
     let Some(mode) = mode else {
         // the key was included by hand
         return op.redispatch_boxed(below, stack);
     };
     let args = stack.split_off(from);
-    let mut pairs = Pairs {
-        mode,
-        pairs: Vec::new(),
-    };
+    let mut pairs = Pairs { mode, pairs: Vec::new() };
     let mut twins = Vec::with_capacity(args.len());
     for (v, a) in args.iter().zip(&schema.args) {
         twins.push(v.map_tensors(|t| pairs.operand(op, t, a.is_write()))?);
@@ -391,14 +371,10 @@ fn kernel(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Result
     if let Err(e) = done {
         let lacks = ["data_dependent_output", "dynamic_output_shape"];
         let tagged = op.tags().iter().any(|tag| lacks.contains(tag));
-        let known = matches!(
-            e.kind(),
-            ErrorKind::Index(_) | ErrorKind::Shape(_) | ErrorKind::Meta(_)
-        );
+        let known =
+            matches!(e.kind(), ErrorKind::Index(_) | ErrorKind::Shape(_) | ErrorKind::Meta(_));
         return Err(match tagged && !known {
-            true => Error::new(ErrorKind::DataDependent {
-                what: op.name().to_string(),
-            }),
+            true => Error::new(ErrorKind::DataDependent { what: op.name().to_string() }),
             false => e,
         });
     }

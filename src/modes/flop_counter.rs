@@ -157,9 +157,8 @@ impl DispatchMode for FlopCounter {
 /// `2 m n k`, times the batch, of the operands that the catalogue names.
 fn product_flops(call: &Call<'_>) -> u64 {
     let names = call.op().op().map_or(&[][..], |op| op.facts().flops);
-    let operands: Option<Vec<&Tensor>> = (names.iter())
-        .map(|name| call.arg(name).and_then(Value::as_tensor))
-        .collect();
+    let operands: Option<Vec<&Tensor>> =
+        (names.iter()).map(|name| call.arg(name).and_then(Value::as_tensor)).collect();
     match operands.as_deref() {
         Some([a, b]) => {
             let columns = b.sizes().last().copied().unwrap_or(1);
@@ -178,9 +177,7 @@ fn product_flops(call: &Call<'_>) -> u64 {
 fn is_view(call: &Call<'_>, results: &[&Tensor]) -> bool {
     !call.schema().is_mutable()
         && !results.is_empty()
-        && results
-            .iter()
-            .all(|r| call.tensors().any(|t| t.shares_storage_with(r)))
+        && results.iter().all(|r| call.tensors().any(|t| t.shares_storage_with(r)))
 }
 
 fn element_ops(call: &Call<'_>, results: &[&Tensor]) -> u64 {
@@ -251,8 +248,6 @@ impl fmt::Display for FlopCounter {
 
 impl fmt::Debug for FlopCounter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FlopCounter")
-            .field("total", &self.total())
-            .finish_non_exhaustive()
+        f.debug_struct("FlopCounter").field("total", &self.total()).finish_non_exhaustive()
     }
 }

@@ -95,11 +95,7 @@ pub(crate) fn register() -> Result<()> {
 /// Registers the modes' kernels for single operators. Operators that are defined later get theirs
 /// at that point.
 pub(crate) fn register_operators() {
-    for kernels in [
-        autocast::kernels_of,
-        math_bits::kernels_of,
-        zero_tensor::kernels_of,
-    ] {
+    for kernels in [autocast::kernels_of, math_bits::kernels_of, zero_tensor::kernels_of] {
         per_operator::register(kernels);
     }
 }

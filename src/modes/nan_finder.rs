@@ -96,10 +96,7 @@ impl NanFinder {
 
     /// A finder that makes the operator fail with [`ModeError::NonFinite`].
     pub fn stopping() -> NanFinder {
-        NanFinder(Rc::new(State {
-            stops: true,
-            ..State::default()
-        }))
+        NanFinder(Rc::new(State { stops: true, ..State::default() }))
     }
 
     /// Puts the finder on this thread's stack of modes.
@@ -217,9 +214,7 @@ fn count_in(t: &Tensor) -> Result<Counts> {
         // a shape, or a backend's handle: there is nothing to look at
         return match tracer::current() {
             None => Ok(Counts::default()),
-            Some(_) => Err(Error::new(ErrorKind::DataDependent {
-                what: "a NanFinder".into(),
-            })),
+            Some(_) => Err(Error::new(ErrorKind::DataDependent { what: "a NanFinder".into() })),
         };
     }
     macro_rules! each {

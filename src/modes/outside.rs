@@ -72,30 +72,18 @@ enum Refusal {
     /// Data was read.
     Data { what: String, at: Option<Line> },
     /// Something else, with the reason and what to do.
-    Other {
-        what: String,
-        why: String,
-        at: Option<Line>,
-    },
+    Other { what: String, why: String, at: Option<Line> },
     /// An operator failed as only capture makes it fail.
-    Failed {
-        op: String,
-        error: String,
-        at: Option<Line>,
-    },
+    Failed { op: String, error: String, at: Option<Line> },
 }
 
 impl Refusal {
     fn error(&self) -> Error {
         let (kind, at) = match self {
             Refusal::Data { what, at } => (ErrorKind::DataDependent { what: what.clone() }, at),
-            Refusal::Other { what, why, at } => (
-                ErrorKind::NotCaptured {
-                    what: what.clone(),
-                    why: why.clone(),
-                },
-                at,
-            ),
+            Refusal::Other { what, why, at } => {
+                (ErrorKind::NotCaptured { what: what.clone(), why: why.clone() }, at)
+            }
             Refusal::Failed { op, error, at } => (
                 ErrorKind::NotCaptured {
                     what: format!("going on after a failure of `{op}`"),
@@ -162,12 +150,7 @@ pub(crate) fn used_elsewhere(t: &Tensor, capture: Option<u64>) -> Error {
     });
     match runs {
         true => error,
-        false => escaped(
-            t,
-            None,
-            None,
-            Some(&Error::compile("it could not be computed")),
-        ),
+        false => escaped(t, None, None, Some(&Error::compile("it could not be computed"))),
     }
 }
 
@@ -248,9 +231,8 @@ pub(crate) fn run<O>(f: impl FnOnce() -> Result<O>) -> Result<O> {
             None,
         );
     }
-    let by_others = with(|w| w.id)
-        .flatten()
-        .and_then(|id| elsewhere(|all| all.get_mut(&id)?.take()));
+    let by_others =
+        with(|w| w.id).flatten().and_then(|id| elsewhere(|all| all.get_mut(&id)?.take()));
     match (done, with(|w| w.refused.take()).flatten().or(by_others)) {
         (done, None) => done,
         (Ok(_), Some(refusal)) => Err(refusal.error()),
@@ -291,11 +273,7 @@ fn note(refusal: Refusal) -> Error {
 
 /// Notes that the function did something that a replay would not repeat. `why` says what to do.
 pub(crate) fn refuse(what: &str, why: &str, at: Option<Line>) -> Error {
-    note(Refusal::Other {
-        what: what.to_string(),
-        why: why.to_string(),
-        at: line(at),
-    })
+    note(Refusal::Other { what: what.to_string(), why: why.to_string(), at: line(at) })
 }
 
 /// [`refuse`] if this thread captures a function.
@@ -331,10 +309,7 @@ fn check_read_captured(t: &Tensor, capture: u64, what: &str, at: Option<Line>) -
     if constant || elsewhere {
         return Ok(());
     }
-    Err(note(Refusal::Data {
-        what: what.to_string(),
-        at: line(at),
-    }))
+    Err(note(Refusal::Data { what: what.to_string(), at: line(at) }))
 }
 
 /// Whether capture makes this error and eager execution may not. A kernel that is not implemented
@@ -585,9 +560,7 @@ pub(crate) fn made(t: &Tensor) {
 pub(crate) fn forget_dropped() {
     let forgotten = with(|w| {
         let all = std::mem::take(&mut w.stand_ins);
-        let (kept, dropped) = all
-            .into_iter()
-            .partition(|s| s.tensor.outside_handles() > 0);
+        let (kept, dropped) = all.into_iter().partition(|s| s.tensor.outside_handles() > 0);
         w.stand_ins = kept;
         let dropped: Vec<StandIn> = dropped;
         dropped
@@ -622,13 +595,9 @@ pub(crate) struct Kept {
 
 /// Takes what the function made, before the capture ends.
 pub(crate) fn remains() -> Remains {
-    let (stand_ins, constants) = with(|w| {
-        (
-            std::mem::take(&mut w.stand_ins),
-            std::mem::take(&mut w.constants),
-        )
-    })
-    .unwrap_or_default();
+    let (stand_ins, constants) =
+        with(|w| (std::mem::take(&mut w.stand_ins), std::mem::take(&mut w.constants)))
+            .unwrap_or_default();
     let leaves = functionalize::leaves();
     Remains {
         stand_ins,

@@ -22,10 +22,7 @@ pub(super) fn register(
         let name = full.as_str();
         if !defined {
             // the libraries go after the lock
-            let gone = held
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .remove(name);
+            let gone = held.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
             return drop(gone);
         }
         for (key, kernel) in kernels(name) {

@@ -28,9 +28,7 @@ pub struct RuleGuard {
 
 impl fmt::Debug for RuleGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RuleGuard")
-            .field("op", &self.key.0)
-            .finish_non_exhaustive()
+        f.debug_struct("RuleGuard").field("op", &self.key.0).finish_non_exhaustive()
     }
 }
 

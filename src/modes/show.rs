@@ -16,11 +16,7 @@ pub(super) fn tensor(t: &Tensor) -> String {
 pub(super) fn call(call: &Call<'_>, tensor: &mut dyn FnMut(&Tensor) -> String) -> String {
     let (positional, keyword) = call.written();
     let mut args: Vec<String> = positional.iter().map(|v| value(v, tensor)).collect();
-    args.extend(
-        keyword
-            .iter()
-            .map(|(name, v)| format!("{name}={}", value(v, tensor))),
-    );
+    args.extend(keyword.iter().map(|(name, v)| format!("{name}={}", value(v, tensor))));
     format!("{}({})", call.op().name(), args.join(", "))
 }
 
@@ -62,16 +58,12 @@ pub(super) fn value(v: &Value, tensor: &mut dyn FnMut(&Tensor) -> String) -> Str
         Value::BoolList(l) => list(l, ToString::to_string),
         Value::ScalarList(l) => list(l, scalar),
         Value::TensorList(l) => list(l, tensor),
-        Value::OptionalTensorList(l) => list(l, |t| {
-            t.as_ref().map_or_else(|| "None".into(), &mut *tensor)
-        }),
-        Value::Tuple(l) => format!(
-            "({})",
-            l.iter()
-                .map(|v| value(v, tensor))
-                .collect::<Vec<_>>()
-                .join(", ")
-        ),
+        Value::OptionalTensorList(l) => {
+            list(l, |t| t.as_ref().map_or_else(|| "None".into(), &mut *tensor))
+        }
+        Value::Tuple(l) => {
+            format!("({})", l.iter().map(|v| value(v, tensor)).collect::<Vec<_>>().join(", "))
+        }
     }
 }
 

@@ -25,10 +25,7 @@ pub(super) type Stacks<T> = LocalKey<HandlerStack<T>>;
 
 impl<T: ?Sized> HandlerStack<T> {
     pub(super) const fn new(keys: DispatchKeySet) -> Self {
-        HandlerStack {
-            entries: RefCell::new(Vec::new()),
-            keys,
-        }
+        HandlerStack { entries: RefCell::new(Vec::new()), keys }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -42,10 +39,7 @@ impl<T: ?Sized> HandlerStack<T> {
 
     fn push(&self, item: Box<T>) -> Rc<Cell<bool>> {
         let alive = Rc::new(Cell::new(true));
-        self.entries.borrow_mut().push(Rc::new(Entry {
-            alive: alive.clone(),
-            item,
-        }));
+        self.entries.borrow_mut().push(Rc::new(Entry { alive: alive.clone(), item }));
         self.include(true);
         alive
     }
@@ -67,11 +61,7 @@ impl<T: ?Sized> HandlerStack<T> {
     /// Puts the stack's keys into the thread's included set, or takes them out.
     pub(super) fn include(&self, on: bool) {
         let now = TlsKeySets::current();
-        let included = if on {
-            now.included | self.keys
-        } else {
-            now.included - self.keys
-        };
+        let included = if on { now.included | self.keys } else { now.included - self.keys };
         TlsKeySets { included, ..now }.apply();
     }
 }
@@ -100,11 +90,7 @@ impl ModeGuard {
         sweep: fn(),
         item: Box<T>,
     ) -> ModeGuard {
-        ModeGuard {
-            alive: stack.with(|s| s.push(item)),
-            sweep,
-            on_this_thread: PhantomData,
-        }
+        ModeGuard { alive: stack.with(|s| s.push(item)), sweep, on_this_thread: PhantomData }
     }
 }
 
@@ -140,11 +126,7 @@ impl<T: ?Sized> Suspended<T> {
         stack.with(|s| {
             let mut entries = s.entries.borrow_mut();
             let entry = entries.pop()?;
-            Some(Suspended {
-                stack,
-                entry,
-                at: entries.len(),
-            })
+            Some(Suspended { stack, entry, at: entries.len() })
         })
     }
 

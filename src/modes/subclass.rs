@@ -171,15 +171,10 @@ pub fn wrap<S: TensorSubclass>(
 ///
 /// The other tensor has overlapping or negative strides that a wrapper cannot have.
 pub fn wrap_like<S: TensorSubclass>(subclass: S, like: &Tensor) -> Result<Tensor> {
-    Tensor::opaque(
-        Payload(Arc::new(subclass)),
-        like.sizes(),
-        like.dtype(),
-        like.device(),
-    )
-    .strides(like.strides())
-    .keys(DispatchKeySet::for_device(like.device().kind) | DispatchKeySet::PYTHON)
-    .build()
+    Tensor::opaque(Payload(Arc::new(subclass)), like.sizes(), like.dtype(), like.device())
+        .strides(like.strides())
+        .keys(DispatchKeySet::for_device(like.device().kind) | DispatchKeySet::PYTHON)
+        .build()
 }
 
 /// What a wrapper tensor holds, if it is an `S`.
@@ -229,16 +224,11 @@ pub(crate) fn map(t: &Tensor, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Tensor {
         return f(t);
     };
     let inner = p.0.inner_tensors().into_iter().map(|t| map(t, f)).collect();
-    Tensor::opaque(
-        Payload(p.0.rebuilt(inner)),
-        t.sizes(),
-        t.dtype(),
-        t.device(),
-    )
-    .strides(t.strides())
-    .keys(t.key_set())
-    .build()
-    .expect("the shape is that of a tensor")
+    Tensor::opaque(Payload(p.0.rebuilt(inner)), t.sizes(), t.dtype(), t.device())
+        .strides(t.strides())
+        .keys(t.key_set())
+        .build()
+        .expect("the shape is that of a tensor")
 }
 
 /// In what, inner tensors apart, a tensor differs from an earlier one.

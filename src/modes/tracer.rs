@@ -138,9 +138,9 @@ pub(crate) fn value_of(t: &Tensor) -> Result<ValueRef> {
         Some(_) => Err(Error::compile(
             "a tensor that was made while another function was captured has leaked into this one",
         )),
-        None => Err(Error::compile(
-            "a tensor reached the tracer without having passed Functionalize",
-        )),
+        None => {
+            Err(Error::compile("a tensor reached the tracer without having passed Functionalize"))
+        }
     }
 }
 
@@ -200,10 +200,8 @@ fn leave() {
 /// what eager code calls.
 pub(crate) fn in_place_of<R>(op: OperatorHandle, args: &[Value], f: impl FnOnce() -> R) -> R {
     let set = |call: Option<Arc<EagerCall>>| {
-        RECORDING.with_borrow_mut(|r| {
-            r.as_mut()
-                .and_then(|r| std::mem::replace(&mut r.eager, call))
-        })
+        RECORDING
+            .with_borrow_mut(|r| r.as_mut().and_then(|r| std::mem::replace(&mut r.eager, call)))
     };
     let before = set(eager_call(op, args));
     let result = f();
@@ -281,10 +279,7 @@ fn check_complex(op: OperatorHandle, args: &[Value]) -> Result<()> {
         crate::ops::copy::zero_(&one)?;
         Ok(one)
     };
-    let mut stack = args
-        .iter()
-        .map(|v| v.map_tensors(one))
-        .collect::<Result<Stack>>()?;
+    let mut stack = args.iter().map(|v| v.map_tensors(one)).collect::<Result<Stack>>()?;
     let call = || op.redispatch_boxed(DispatchKey::CPU.into(), &mut stack);
     let called = std::thread::scope(|scope| scope.spawn(call).join());
     let Ok(Err(e)) = called else { return Ok(()) };
@@ -314,10 +309,7 @@ fn made_of_another_kind(op: OperatorHandle, kind: &str) -> Error {
 /// other kinds.
 #[cold]
 fn unknown(op: OperatorHandle, e: Error) -> Error {
-    let missing = matches!(
-        e.kind(),
-        ErrorKind::Dispatch(DispatchError::NoMetaKernel { .. })
-    );
+    let missing = matches!(e.kind(), ErrorKind::Dispatch(DispatchError::NoMetaKernel { .. }));
     if !missing || op.name().namespace() != Some("aten") {
         return e;
     }
@@ -331,10 +323,7 @@ fn unknown(op: OperatorHandle, e: Error) -> Error {
 
 fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
     let schema = op.schema().ok_or_else(|| {
-        Error::compile(format!(
-            "`{}` has no schema, so its calls cannot be captured",
-            op.name()
-        ))
+        Error::compile(format!("`{}` has no schema, so its calls cannot be captured", op.name()))
     })?;
     let args = stack.split_off(stack.len() - schema.args.len());
     let (results, device) = run_meta(op, &args).map_err(|e| unknown(op, e))?;
@@ -356,9 +345,8 @@ fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
         false => op,
     };
     let (capture, first) = with_recording(|r| {
-        let called = op
-            .op()
-            .ok_or_else(|| Error::compile(format!("`{}` has no schema", op.name())))?;
+        let called =
+            op.op().ok_or_else(|| Error::compile(format!("`{}` has no schema", op.name())))?;
         let results = metas.iter().cloned().collect();
         let graph_args = (called.fitted(graph_args)).map_err(|e| Error::compile(e.to_string()))?;
         let first = r.graph.complete_call(called, graph_args, results);
@@ -372,10 +360,7 @@ fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
     })?;
     let mut next = 0;
     let mut wrap = |t: &Tensor| {
-        let value = ValueRef {
-            node: first.node,
-            index: next,
-        };
+        let value = ValueRef { node: first.node, index: next };
         next += 1;
         traced(capture, value, &TensorMeta { device, ..t.meta() })
     };
@@ -421,15 +406,11 @@ fn to_arg<V>(
         Value::IntList(l) => Arg::Ints(l.clone()),
         Value::DoubleList(l) => Arg::Floats(l.clone()),
         Value::BoolList(l) => Arg::Bools(l.clone()),
-        Value::TensorList(l) => Arg::Tensors(
-            l.iter()
-                .map(|t| tensor(t).map(Some))
-                .collect::<Result<_>>()?,
-        ),
+        Value::TensorList(l) => {
+            Arg::Tensors(l.iter().map(|t| tensor(t).map(Some)).collect::<Result<_>>()?)
+        }
         Value::OptionalTensorList(l) => Arg::Tensors(
-            l.iter()
-                .map(|t| t.as_ref().map(&mut *tensor).transpose())
-                .collect::<Result<_>>()?,
+            l.iter().map(|t| t.as_ref().map(&mut *tensor).transpose()).collect::<Result<_>>()?,
         ),
         Value::Generator(_) | Value::ScalarList(_) | Value::Tuple(_) | Value::Object(_) => {
             return Err(Error::compile(format!(
@@ -452,11 +433,7 @@ impl Recording {
             self.graph.parameter(name, meta.clone())
         };
         let traced = traced(self.id, value, &meta);
-        if t.is_wrapped_number() {
-            traced.into_wrapped_number()
-        } else {
-            traced
-        }
+        if t.is_wrapped_number() { traced.into_wrapped_number() } else { traced }
     }
 }
 

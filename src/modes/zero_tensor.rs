@@ -34,11 +34,7 @@ fn shape_of(op: Op, a: &Tensor, b: &Tensor, rest: &[Value]) -> Result<(Tensor, D
     ];
     stack.extend_from_slice(rest);
     handle_of(op)?.redispatch_boxed(DispatchKey::Meta.into(), &mut stack)?;
-    let device = if a.dim() == 0 && a.device().is_cpu() {
-        b.device()
-    } else {
-        a.device()
-    };
+    let device = if a.dim() == 0 && a.device().is_cpu() { b.device() } else { a.device() };
     match stack.pop() {
         Some(Value::Tensor(out)) => Ok((out, device)),
         _ => Err(Error::runtime(format!("`{op}` did not return a tensor"))),
@@ -68,14 +64,7 @@ fn div(a: &Tensor, b: &Tensor) -> Result<Tensor> {
         (false, true) => f64::INFINITY,
     };
     let value = Scalar::Float(value);
-    aten::full(
-        out.sizes(),
-        value,
-        Some(out.dtype()),
-        None,
-        Some(*device),
-        None,
-    )
+    aten::full(out.sizes(), value, Some(out.dtype()), None, Some(*device), None)
 }
 
 fn add(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
@@ -98,15 +87,7 @@ fn sum(op: Op, a: &Tensor, b: &Tensor, alpha: Scalar, factor: Scalar) -> Result<
     let (out, device) = &shape;
     let copy = |t: &Tensor| {
         let t = aten::expand(t, out.sizes(), false)?;
-        aten::_to_copy(
-            &t,
-            Some(out.dtype()),
-            None,
-            Some(*device),
-            None,
-            false,
-            None,
-        )
+        aten::_to_copy(&t, Some(out.dtype()), None, Some(*device), None, false, None)
     };
     match (a.is_zerotensor(), b.is_zerotensor()) {
         (true, true) => zeros_like_shape(&shape),

@@ -10,11 +10,7 @@ use straightline_catalog::{DType, Device, Dims, Scalar, layout};
 use straightline_catalog::{meta, view};
 
 fn operand(t: &Tensor) -> Operand {
-    Operand {
-        dtype: t.dtype(),
-        dims: t.dim(),
-        wrapped_number: t.is_wrapped_number(),
-    }
+    Operand { dtype: t.dtype(), dims: t.dim(), wrapped_number: t.is_wrapped_number() }
 }
 
 fn scalar_operand(s: Scalar) -> Operand {
@@ -118,10 +114,8 @@ pub(crate) fn restrided(t: Tensor, strides: Dims) -> Tensor {
 
 /// Dense strides in the operands' order of dimensions in memory, as PyTorch's iterator sorts them.
 pub(crate) fn sorted_strides(sizes: &[i64], operands: &[&Tensor]) -> Dims {
-    let strides: SmallVec<[Dims; 4]> = operands
-        .iter()
-        .map(|t| layout::broadcast_strides(t.sizes(), t.strides(), sizes))
-        .collect();
+    let strides: SmallVec<[Dims; 4]> =
+        operands.iter().map(|t| layout::broadcast_strides(t.sizes(), t.strides(), sizes)).collect();
     let order = layout::memory_order(sizes, &strides);
     if order.iter().copied().eq((0..sizes.len()).rev()) {
         return layout::contiguous_strides(sizes);

@@ -18,11 +18,7 @@ pub(super) fn copy_into_fresh(out: &mut Tensor, src: &Tensor) -> Result<()> {
 
 /// The tensor itself where it is row-major, else a row-major copy. For kernels: not dispatched.
 pub(crate) fn to_contiguous(t: &Tensor) -> Result<Tensor> {
-    if t.is_contiguous() {
-        Ok(t.clone())
-    } else {
-        clone_contiguous(t)
-    }
+    if t.is_contiguous() { Ok(t.clone()) } else { clone_contiguous(t) }
 }
 
 /// A converted copy in the tensor's own dimension order, or the tensor where nothing changes.
@@ -33,11 +29,7 @@ pub(crate) fn to_dtype(t: &Tensor, dtype: DType) -> Result<Tensor> {
     let strides = layout::preserved_strides(t.sizes(), t.strides());
     let mut out = Tensor::allocate(dtype, t.device(), Dims::from_slice(t.sizes()), strides)?;
     copy_into_fresh(&mut out, t)?;
-    Ok(if t.is_wrapped_number() {
-        out.into_wrapped_number()
-    } else {
-        out
-    })
+    Ok(if t.is_wrapped_number() { out.into_wrapped_number() } else { out })
 }
 
 /// The strides of a fresh tensor in a memory format.
@@ -114,10 +106,7 @@ pub(crate) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Te
         src.sizes(),
         dst.sizes()
     );
-    if let Some(t) = [dst, src]
-        .into_iter()
-        .find(|t| t.kind_without_memory().is_some())
-    {
+    if let Some(t) = [dst, src].into_iter().find(|t| t.kind_without_memory().is_some()) {
         if dst.dtype().is_quantized() && src.kind_without_memory().is_none() {
             crate::ops::quantized::copy_from_float(dst, src)?;
             return Ok(dst.clone());
@@ -136,9 +125,8 @@ pub(crate) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Te
     if dst.device().is_meta() {
         access::check_no_internal_overlap(dst)?;
     } else {
-        let _whole = access::is_detached(dst, src)
-            .then(|| access::whole(&[dst], &[]))
-            .transpose()?;
+        let _whole =
+            access::is_detached(dst, src).then(|| access::whole(&[dst], &[])).transpose()?;
         let src = access::detach_overlap(dst, src)?;
         launch::elementwise(launch::Written(dst), [&src], |dst, [src]| {
             Ok(kernels::copy(dst, src)?)
@@ -248,11 +236,7 @@ pub(crate) fn to_dtype_layout(
 }
 
 pub(crate) fn item(t: &Tensor) -> Result<Scalar> {
-    ensure!(
-        t.numel() == 1,
-        "a Tensor with {} elements cannot be converted to Scalar",
-        t.numel()
-    );
+    ensure!(t.numel() == 1, "a Tensor with {} elements cannot be converted to Scalar", t.numel());
     aten::_local_scalar_dense(t)
 }
 
@@ -260,9 +244,7 @@ pub(crate) fn item(t: &Tensor) -> Result<Scalar> {
 pub(crate) fn local_scalar_dense(t: &Tensor) -> Result<Scalar> {
     match t.numel() {
         0 | 1 => t.read_item(),
-        _ => t
-            .with_geometry(Dims::new(), Dims::new(), t.offset())
-            .read_item(),
+        _ => t.with_geometry(Dims::new(), Dims::new(), t.offset()).read_item(),
     }
 }
 
@@ -274,9 +256,7 @@ pub(crate) fn lacks_data() -> bool {
 pub(crate) fn local_scalar_dense_meta(_: &Tensor) -> Result<Scalar> {
     Err(if lacks_data() {
         // what stands for a value while a function is captured, or for a fake tensor
-        Error::new(ErrorKind::DataDependent {
-            what: "item()".into(),
-        })
+        Error::new(ErrorKind::DataDependent { what: "item()".into() })
     } else {
         Error::device("item() on a meta tensor: it has a shape and no data")
     })
@@ -320,9 +300,7 @@ fn triangle(t: &Tensor, diagonal: i64, which: Triangle) -> Result<Tensor> {
         t.sizes()
     );
     let mut out = Tensor::allocate_contiguous(t.dtype(), t.device(), t.sizes())?;
-    launch::run(&mut out, t, |out, t| {
-        Ok(kernels::triangle(which, out, t, diagonal)?)
-    })?;
+    launch::run(&mut out, t, |out, t| Ok(kernels::triangle(which, out, t, diagonal)?))?;
     Ok(out)
 }
 
@@ -337,9 +315,7 @@ pub(crate) fn triu(t: &Tensor, diagonal: i64) -> Result<Tensor> {
 /// Tensors one after another along a dimension.
 pub(crate) fn cat(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let Some(first) = tensors.first() else {
-        return Err(Error::value(
-            "torch.cat(): expected a non-empty list of Tensors",
-        ));
+        return Err(Error::value("torch.cat(): expected a non-empty list of Tensors"));
     };
     let skip = |t: &Tensor| meta::is_skipped_by_cat(t.sizes());
     let shaped = tensors.iter().find(|t| !skip(t)).unwrap_or(first);

@@ -16,12 +16,8 @@ use straightline_catalog::schema::FunctionSchema;
 use straightline_catalog::{Device, Op, layout};
 
 /// What the fallback itself is made of: a backend must have these.
-const PRIMITIVES: [Op; 4] = [
-    Op::_copy_from,
-    Op::_copy_from_and_resize,
-    Op::empty_memory_format,
-    Op::empty_strided,
-];
+const PRIMITIVES: [Op; 4] =
+    [Op::_copy_from, Op::_copy_from_and_resize, Op::empty_memory_format, Op::empty_strided];
 
 /// What the CPU fallback does with an operator whose result is a view of an argument: memory of two
 /// devices can not be shared, so the result could not be one.
@@ -90,9 +86,7 @@ pub fn cpu_fallback_with(views: ViewFallback) -> Kernel {
 /// fails on the CPU.
 pub fn call_on_cpu(op: OperatorHandle, stack: &mut Stack, views: ViewFallback) -> Result<()> {
     let name = || op.name().to_string();
-    let schema = op
-        .schema()
-        .ok_or_else(|| crate::dispatch::not_found(op.name(), true))?;
+    let schema = op.schema().ok_or_else(|| crate::dispatch::not_found(op.name(), true))?;
     let Some(base) = stack.len().checked_sub(schema.args.len()) else {
         return Err(DispatchError::StackUnderflow {
             op: name(),
@@ -128,9 +122,7 @@ pub fn call_on_cpu(op: OperatorHandle, stack: &mut Stack, views: ViewFallback) -
     let originals = stack.split_off(base);
     let _whole = hold_arguments(schema, &originals)?;
     let mut copies = Copies::of(&originals, schema)?;
-    let mut inner = (originals.iter())
-        .map(|v| copies.value(v))
-        .collect::<Result<Stack>>()?;
+    let mut inner = (originals.iter()).map(|v| copies.value(v)).collect::<Result<Stack>>()?;
     op.redispatch_boxed(DispatchKeySet::from(DispatchKey::CPU), &mut inner)?;
     copies.write_back()?;
     for (r, value) in inner.into_iter().enumerate() {
@@ -173,11 +165,7 @@ impl Copies {
         let given = (args.iter().zip(&schema.args))
             .flat_map(|(v, a)| v.tensors().map(|t| (t.clone(), a.is_write())))
             .collect();
-        Ok(Copies {
-            each: Vec::new(),
-            rows: Vec::new(),
-            given,
-        })
+        Ok(Copies { each: Vec::new(), rows: Vec::new(), given })
     }
 
     /// The value with every tensor, and a device that is named, on the CPU.
@@ -240,11 +228,7 @@ impl Copies {
         let original = aten::as_strided(t, &[length], &[1], Some(0))?;
         let copy = moved(&original, Device::CPU)?;
         let version = copy.storage().version();
-        self.rows.push(Row {
-            original,
-            copy: copy.clone(),
-            version,
-        });
+        self.rows.push(Row { original, copy: copy.clone(), version });
         Ok(copy)
     }
 
@@ -336,9 +320,5 @@ fn moved(t: &Tensor, device: Device) -> Result<Tensor> {
             aten::copy_(&fresh, t, false)?
         }
     };
-    Ok(if t.is_wrapped_number() {
-        copy.into_wrapped_number()
-    } else {
-        copy
-    })
+    Ok(if t.is_wrapped_number() { copy.into_wrapped_number() } else { copy })
 }

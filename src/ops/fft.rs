@@ -99,11 +99,7 @@ pub(crate) fn c2c(x: &Tensor, dims: &[i64], mode: i64, forward: bool) -> Result<
     }
     let sorted = by_stride(x, &axes, 0);
     let out = allocate(x, Dims::from_slice(x.sizes()), &sorted, x.dtype())?;
-    let what = if forward {
-        Transform::Forward
-    } else {
-        Transform::Inverse
-    };
+    let what = if forward { Transform::Forward } else { Transform::Inverse };
     let mut scale = factor(mode, spans(x, &axes));
     for (i, &d) in axes.iter().enumerate() {
         run(what, &out, if i == 0 { x } else { &out }, d, scale)?;
@@ -145,10 +141,7 @@ pub(crate) fn c2r(x: &Tensor, dims: &[i64], mode: i64, last_dim_size: i64) -> Re
     let Some((&last, others)) = all.split_last() else {
         return Err(Error::runtime("_fft_c2r: no dimension to transform"));
     };
-    ensure!(
-        x.dim() != 0,
-        "_fft_c2r: a number has no dimension to transform"
-    );
+    ensure!(x.dim() != 0, "_fft_c2r: a number has no dimension to transform");
     let mut sizes = Dims::from_slice(x.sizes());
     sizes[last] = last_dim_size;
     // of nothing, nothing: a signal is not made of no frequencies
@@ -163,11 +156,7 @@ pub(crate) fn c2r(x: &Tensor, dims: &[i64], mode: i64, last_dim_size: i64) -> Re
     );
     let numel = others.iter().map(|&d| x.sizes()[d]).product::<i64>() * last_dim_size;
     let others: SmallVec<[i64; 4]> = others.iter().map(|d| *d as i64).collect();
-    let x = &if others.is_empty() {
-        x.clone()
-    } else {
-        c2c(x, &others, 0, false)?
-    };
+    let x = &if others.is_empty() { x.clone() } else { c2c(x, &others, 0, false)? };
     let out = allocate(x, sizes, &[last], x.dtype().to_real())?;
     run(Transform::ToReal, &out, x, last, factor(mode, numel))?;
     Ok(out)
@@ -180,9 +169,7 @@ fn mode(norm: Option<&str>, forward: bool) -> Result<i64> {
         ("ortho", _) => Ok(1),
         ("backward", true) | ("forward", false) => Ok(0),
         ("backward", false) | ("forward", true) => Ok(2),
-        (other, _) => Err(Error::runtime(format!(
-            "Invalid normalization mode: \"{other}\""
-        ))),
+        (other, _) => Err(Error::runtime(format!("Invalid normalization mode: \"{other}\""))),
     }
 }
 
@@ -198,10 +185,7 @@ fn promoted(x: &Tensor, complex: bool) -> Result<Tensor> {
 /// The first `n` elements of a dimension, zeros where there are fewer.
 fn resized(x: &Tensor, dim: i64, n: i64) -> Result<Tensor> {
     let at = wrap_dim(dim, x.dim())?;
-    ensure_index!(
-        x.dim() != 0,
-        "Dimension specified as -1 but tensor has no dimensions"
-    );
+    ensure_index!(x.dim() != 0, "Dimension specified as -1 but tensor has no dimensions");
     ensure!(n >= 1, "Invalid number of data points ({n}) specified");
     let have = x.sizes()[at];
     if n <= have {
@@ -279,10 +263,7 @@ fn along(x: &Tensor, s: Option<&[i64]>, dim: Option<&[i64]>) -> Result<Along> {
     }
     let unique = axes(x, &dims)?;
     let sizes = s.map(|s| {
-        s.iter()
-            .zip(&unique)
-            .map(|(&n, &d)| if n == -1 { x.sizes()[d] } else { n })
-            .collect()
+        s.iter().zip(&unique).map(|(&n, &d)| if n == -1 { x.sizes()[d] } else { n }).collect()
     });
     Ok((unique.iter().map(|d| *d as i64).collect(), sizes))
 }
@@ -317,15 +298,9 @@ pub(crate) fn rfftn(
     dim: Option<&[i64]>,
     norm: Option<&str>,
 ) -> Result<Tensor> {
-    ensure!(
-        !x.dtype().is_complex(),
-        "rfftn expects a real-valued input tensor"
-    );
+    ensure!(!x.dtype().is_complex(), "rfftn expects a real-valued input tensor");
     let along = along(x, s, dim)?;
-    ensure!(
-        !along.0.is_empty(),
-        "rfftn must transform at least one axis"
-    );
+    ensure!(!along.0.is_empty(), "rfftn must transform at least one axis");
     let x = resized_all(&promoted(x, false)?, &along)?;
     aten::_fft_r2c(&x, &along.0, mode(norm, true)?, true)
 }
@@ -396,10 +371,8 @@ fn shifted(x: &Tensor, dim: Option<&[i64]>, by: impl Fn(i64) -> i64) -> Result<T
     if dims.is_empty() {
         return Ok(x.clone());
     }
-    let shifts = dims
-        .iter()
-        .map(|&d| size_at(x, d).map(&by))
-        .collect::<Result<SmallVec<[i64; 4]>>>()?;
+    let shifts =
+        dims.iter().map(|&d| size_at(x, d).map(&by)).collect::<Result<SmallVec<[i64; 4]>>>()?;
     aten::roll(x, &shifts, &dims)
 }
 

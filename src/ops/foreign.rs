@@ -141,18 +141,13 @@ fn dtype_of(v: &Value) -> Option<DType> {
 
 fn no_way(op: OperatorHandle, args: &[Value]) -> Error {
     let (keys, backend) = (op.argument_keys(args), backend_of(op, args));
-    let kind = args
-        .iter()
-        .flat_map(Value::tensors)
-        .find_map(Tensor::kind_without_memory);
-    let instead = kind.map_or(String::new(), |(what, instead)| {
-        format!("; the operand is {what}: {instead}")
-    });
+    let kind = args.iter().flat_map(Value::tensors).find_map(Tensor::kind_without_memory);
+    let instead =
+        kind.map_or(String::new(), |(what, instead)| format!("; the operand is {what}: {instead}"));
     Error::not_implemented(format!(
         "`{}` has no kernel for these tensors ({keys}) and does not fall apart into operators that \
          their backend may have: register one, `library.impl_at(\"{}\", DispatchKey::{backend}, ..)`{instead}",
         op.name(),
-        op.op()
-            .map_or_else(String::new, |op| op.unqualified().to_string()),
+        op.op().map_or_else(String::new, |op| op.unqualified().to_string()),
     ))
 }

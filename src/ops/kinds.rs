@@ -32,15 +32,12 @@ pub(crate) fn parts(t: &Tensor) -> Option<Vec<&Tensor>> {
     } else if let Some(q) = t.payload::<Quantized>() {
         Some(match q.quantizer() {
             Quantizer::PerTensor { .. } => vec![q.ints()],
-            Quantizer::PerChannel {
-                scales,
-                zero_points,
-                ..
-            } => vec![q.ints(), scales, zero_points],
+            Quantizer::PerChannel { scales, zero_points, .. } => {
+                vec![q.ints(), scales, zero_points]
+            }
         })
     } else {
-        t.payload::<Nested>()
-            .map(|n| n.components().iter().collect())
+        t.payload::<Nested>().map(|n| n.components().iter().collect())
     }
 }
 
@@ -55,11 +52,9 @@ pub(crate) fn with_parts(t: &Tensor, parts: Vec<Tensor>) -> Tensor {
     } else if let Some(q) = t.payload::<Quantized>() {
         let ints = next();
         let quantizer = match q.quantizer() {
-            Quantizer::PerChannel { axis, .. } => Quantizer::PerChannel {
-                scales: next(),
-                zero_points: next(),
-                axis: *axis,
-            },
+            Quantizer::PerChannel { axis, .. } => {
+                Quantizer::PerChannel { scales: next(), zero_points: next(), axis: *axis }
+            }
             per_tensor => per_tensor.clone(),
         };
         t.with_payload(Quantized::of_parts(ints, quantizer))

@@ -57,10 +57,7 @@ fn an_out_has_the_result_whatever_it_was() {
 #[test]
 fn an_out_of_a_failed_call_is_as_it_was() {
     let doubles = |t: &Tensor| crate::ops::copy::to_dtype(t, DType::F64).unwrap();
-    let (x, y) = (
-        doubles(&numbers(&[400, 5])),
-        doubles(&Tensor::full([400], 3.0).unwrap()),
-    );
+    let (x, y) = (doubles(&numbers(&[400, 5])), doubles(&Tensor::full([400], 3.0).unwrap()));
     // the result is of i64, which is as long
     assert!(aten::argmax_out(&x, Some(1), false, &y).is_err());
     assert_eq!(y.to_vec::<f64>().unwrap(), vec![3.0; 400]);
@@ -77,10 +74,7 @@ fn results_of_one_memory_are_written_where_they_lie_apart() {
         Ok(())
     })
     .unwrap();
-    assert_eq!(
-        both.to_vec::<f32>().unwrap()[..5],
-        [1.0, 1.0, 2.0, 2.0, 1.0]
-    );
+    assert_eq!(both.to_vec::<f32>().unwrap()[..5], [1.0, 1.0, 2.0, 2.0, 1.0]);
     let e = run([&mut half(0), &mut half(1)], (), |_, ()| Ok(()));
     assert!(e.is_err());
 }

@@ -29,11 +29,7 @@ pub(crate) fn neg_view(t: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn resolve_neg(t: &Tensor) -> Result<Tensor> {
-    if t.is_neg() {
-        aten::clone(t, None)
-    } else {
-        Ok(t.clone())
-    }
+    if t.is_neg() { aten::clone(t, None) } else { Ok(t.clone()) }
 }
 
 pub(crate) fn is_neg(t: &Tensor) -> Result<bool> {
@@ -56,19 +52,11 @@ pub(crate) fn conj_view(t: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn conj(t: &Tensor) -> Result<Tensor> {
-    if t.dtype().is_complex() {
-        aten::_conj(t)
-    } else {
-        Ok(t.clone())
-    }
+    if t.dtype().is_complex() { aten::_conj(t) } else { Ok(t.clone()) }
 }
 
 pub(crate) fn conj_physical(t: &Tensor) -> Result<Tensor> {
-    if t.dtype().is_complex() {
-        aten::_conj_physical(t)
-    } else {
-        Ok(t.clone())
-    }
+    if t.dtype().is_complex() { aten::_conj_physical(t) } else { Ok(t.clone()) }
 }
 
 /// Conjugation in place: of the memory, whether it stands for itself or for its conjugate.
@@ -80,19 +68,11 @@ pub(crate) fn conj_physical_(t: &Tensor) -> Result<Tensor> {
 /// The tensor for a kernel that reads memory: itself, or a copy where it is lazily conjugated or
 /// negated.
 pub(super) fn plain(t: &Tensor) -> Result<Cow<'_, Tensor>> {
-    Ok(if t.is_conj() || t.is_neg() {
-        Cow::Owned(clone(t, None)?)
-    } else {
-        Cow::Borrowed(t)
-    })
+    Ok(if t.is_conj() || t.is_neg() { Cow::Owned(clone(t, None)?) } else { Cow::Borrowed(t) })
 }
 
 pub(crate) fn resolve_conj(t: &Tensor) -> Result<Tensor> {
-    if t.is_conj() {
-        aten::clone(t, None)
-    } else {
-        Ok(t.clone())
-    }
+    if t.is_conj() { aten::clone(t, None) } else { Ok(t.clone()) }
 }
 
 pub(crate) fn is_conj(t: &Tensor) -> Result<bool> {
@@ -186,11 +166,7 @@ pub(super) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Te
     }
     let raw = dst.without_math_bits();
     let _whole = access::whole(&[dst], &[src])?;
-    let values = if src.is_zerotensor() {
-        clone(src, None)?
-    } else {
-        src.without_math_bits()
-    };
+    let values = if src.is_zerotensor() { clone(src, None)? } else { src.without_math_bits() };
     copy::copy_(&raw, &values, non_blocking)?;
     // of a real destination the imaginary part is dropped, whatever its sign
     if dst.is_conj() != src.is_conj() && raw.dtype().is_complex() {

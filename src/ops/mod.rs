@@ -88,10 +88,7 @@ pub(crate) fn register() -> crate::Result<()> {
 /// next, `AutogradCPU`, which for a composite with kernels for nested tensors is the composite.
 fn below_autograd() -> crate::dispatch::Kernel {
     crate::dispatch::Kernel::boxed(|op, keys, stack| {
-        op.redispatch_boxed(
-            keys & crate::dispatch::DispatchKeySet::AFTER_AUTOGRAD,
-            stack,
-        )
+        op.redispatch_boxed(keys & crate::dispatch::DispatchKeySet::AFTER_AUTOGRAD, stack)
     })
 }
 
@@ -182,9 +179,7 @@ pub mod aten {
             }
             Layout::Mkldnn => return DispatchKey::MkldnnCPU.into(),
         };
-        functionality
-            .on_backend(BackendComponent::of(device.kind))
-            .into()
+        functionality.on_backend(BackendComponent::of(device.kind)).into()
     }
 
     /// Where an operator with options sends a call that has tensors as well: below `BackendSelect`,

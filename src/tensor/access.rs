@@ -156,24 +156,15 @@ fn try_write<'a>(out: &'a Tensor, inputs: &[&'a Tensor]) -> Option<Writing<'a>> 
             reads.push(t.storage().try_read()?);
         }
     }
-    Some(Writing {
-        write: SmallVec::from_buf([write]),
-        _reads: reads,
-    })
+    Some(Writing { write: SmallVec::from_buf([write]), _reads: reads })
 }
 
 #[cold]
 fn write_contended<'a>(out: &'a Tensor, inputs: &[&'a Tensor]) -> Result<Writing<'a>> {
     let others = inputs.iter().filter(|t| !t.shares_storage_with(out));
     let others: SmallVec<[&Tensor; 4]> = others.copied().collect();
-    let held = Operands::default()
-        .writing(&[out])
-        .reading(&others)
-        .take()?;
-    Ok(Writing {
-        write: held.writes,
-        _reads: held.reads,
-    })
+    let held = Operands::default().writing(&[out]).reading(&others).take()?;
+    Ok(Writing { write: held.writes, _reads: held.reads })
 }
 
 /// The guards of a call of several kernels, held for its length.
@@ -223,16 +214,11 @@ pub(crate) fn whole<'a>(written: &[&'a Tensor], read: &[&'a Tensor]) -> Result<W
         Some(held) => held,
         None => {
             let reads: SmallVec<[&Tensor; 4]> = reads().collect();
-            Operands::default()
-                .writing(&writes)
-                .reading(&reads)
-                .take()?
+            Operands::default().writing(&writes).reading(&reads).take()?
         }
     };
     Ok(Whole {
-        _writes: (held.writes.into_iter())
-            .filter_map(ReservedGuard::new)
-            .collect(),
+        _writes: (held.writes.into_iter()).filter_map(ReservedGuard::new).collect(),
         _reads: held.reads,
     })
 }
@@ -317,11 +303,7 @@ pub(crate) fn overlap(a: &Tensor, b: &Tensor) -> Overlap {
         return Overlap::None;
     }
     let dense = |t: &Tensor| layout::is_non_overlapping_and_dense(t.sizes(), t.strides());
-    if dense(a) && dense(b) {
-        Overlap::Partial
-    } else {
-        Overlap::Unknown
-    }
+    if dense(a) && dense(b) { Overlap::Partial } else { Overlap::Unknown }
 }
 
 /// Whether [`detach_overlap`] copies the input.

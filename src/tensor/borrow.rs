@@ -121,11 +121,7 @@ impl Borrow {
     #[inline]
     pub(crate) fn new(home: ThreadToken) -> Borrow {
         let maker = home;
-        let home = if home.0 & LOCKED_ROAD != 0 {
-            ThreadToken(NOBODY)
-        } else {
-            home
-        };
+        let home = if home.0 & LOCKED_ROAD != 0 { ThreadToken(NOBODY) } else { home };
         Borrow {
             word: AtomicU64::new(home.idle_word()),
             home_readers: AtomicU32::new(0),
@@ -236,8 +232,7 @@ impl Borrow {
             }
             let mine = me.idle_word() | WRITING | word & allowed;
             let entered =
-                self.word
-                    .compare_exchange(word, mine, Ordering::Acquire, Ordering::Relaxed);
+                self.word.compare_exchange(word, mine, Ordering::Acquire, Ordering::Relaxed);
             match entered {
                 Ok(_) => break,
                 Err(now) => word = now,
@@ -374,11 +369,7 @@ pub(crate) struct Reading<'a> {
 impl<'a> Reading<'a> {
     #[inline(always)]
     fn new(borrow: &'a Borrow, note: u32) -> Reading<'a> {
-        Reading {
-            borrow,
-            note,
-            on_this_thread: PhantomData,
-        }
+        Reading { borrow, note, on_this_thread: PhantomData }
     }
 
     /// Ends a borrow that no other thread has seen: it was admitted under the queue's lock, which
@@ -436,11 +427,7 @@ pub(crate) struct Writing<'a> {
 impl<'a> Writing<'a> {
     #[inline(always)]
     fn new(borrow: &'a Borrow, part: u64) -> Writing<'a> {
-        Writing {
-            borrow,
-            part,
-            on_this_thread: PhantomData,
-        }
+        Writing { borrow, part, on_this_thread: PhantomData }
     }
 
     /// As [`Reading::leave_quietly`].
@@ -502,11 +489,7 @@ impl<'a> Reserved<'a> {
         let note = reserved::open(writing.borrow.id(), writing.part)?;
         let borrow = writing.borrow;
         std::mem::forget(writing);
-        Some(Reserved {
-            borrow,
-            note,
-            on_this_thread: PhantomData,
-        })
+        Some(Reserved { borrow, note, on_this_thread: PhantomData })
     }
 }
 

@@ -113,10 +113,7 @@ pub struct BorrowScope {
 
 impl BorrowScope {
     fn new(patience: Option<Duration>) -> BorrowScope {
-        BorrowScope {
-            before: PATIENCE.replace(patience),
-            on_this_thread: PhantomData,
-        }
+        BorrowScope { before: PATIENCE.replace(patience), on_this_thread: PhantomData }
     }
 }
 

@@ -53,10 +53,7 @@ impl<T: InCell> Counted<T> {
     pub(super) unsafe fn adopt(cell: NonNull<Cell<T>>) -> Counted<T> {
         // SAFETY: the memory is ours.
         unsafe { (&raw mut (*cell.as_ptr()).count).write(AtomicUsize::new(1)) };
-        Counted {
-            cell,
-            owns: PhantomData,
-        }
+        Counted { cell, owns: PhantomData }
     }
 
     #[inline]
@@ -113,10 +110,7 @@ impl<T: InCell> Clone for Counted<T> {
             // only forgotten handles get here; going on would end in a use after free
             std::process::abort();
         }
-        Counted {
-            cell: self.cell,
-            owns: PhantomData,
-        }
+        Counted { cell: self.cell, owns: PhantomData }
     }
 }
 
@@ -150,18 +144,13 @@ mod tests {
             assert_eq!(extent, 7);
             // SAFETY: `witness` takes it from a box, and it holds no value any more.
             unsafe {
-                drop(Box::from_raw(
-                    cell.cast::<std::mem::MaybeUninit<Cell<Witness>>>().as_ptr(),
-                ))
+                drop(Box::from_raw(cell.cast::<std::mem::MaybeUninit<Cell<Witness>>>().as_ptr()))
             };
         }
     }
 
     fn witness(drops: &Arc<AtomicUsize>) -> Counted<Witness> {
-        let cell = Box::new(Cell {
-            count: AtomicUsize::new(0),
-            value: Witness(drops.clone(), 7),
-        });
+        let cell = Box::new(Cell { count: AtomicUsize::new(0), value: Witness(drops.clone(), 7) });
         // SAFETY: the cell is fresh from a box, where `release` puts it back.
         unsafe { Counted::adopt(NonNull::from(Box::leak(cell))) }
     }

@@ -51,10 +51,7 @@ impl Tensor {
         let guard = self.read()?;
         // SAFETY: the memory is held, to be read, as long as the slice is there.
         let view = unsafe { In::new(self.strided()?) };
-        Ok(Elements {
-            slice: view.slice()?,
-            _guard: guard,
-        })
+        Ok(Elements { slice: view.slice()?, _guard: guard })
     }
 
     /// The elements, to write; counts as a new version.
@@ -67,10 +64,7 @@ impl Tensor {
         // SAFETY: the memory is held exclusively as long as the slice is there; the elements of a
         // row-major tensor have addresses of their own.
         let view = unsafe { Out::new(self.strided()?) };
-        Ok(ElementsMut {
-            slice: view.slice()?,
-            _guard: guard,
-        })
+        Ok(ElementsMut { slice: view.slice()?, _guard: guard })
     }
 }
 

@@ -33,10 +33,7 @@ impl Tensor {
             let sizes = straightline_catalog::view::infer_sizes(sizes, data.len() as i64)?;
             return Tensor::from_elements(data, &sizes);
         }
-        ensure_shape!(
-            sizes.iter().all(|s| *s >= 0),
-            "sizes {sizes:?} must not be negative"
-        );
+        ensure_shape!(sizes.iter().all(|s| *s >= 0), "sizes {sizes:?} must not be negative");
         ensure_shape!(
             layout::numel(sizes) == data.len() as i64,
             "sizes {sizes:?} hold {} elements, and {} were given",
@@ -135,8 +132,7 @@ impl Tensor {
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         let at = std::panic::Location::caller();
-        self.read_elements("to_vec()", at)
-            .map_err(|e| e.with_location(at))
+        self.read_elements("to_vec()", at).map_err(|e| e.with_location(at))
     }
 
     fn read_elements<T: Element>(&self, what: &str, at: Line) -> Result<Vec<T>> {

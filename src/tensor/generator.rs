@@ -177,8 +177,5 @@ pub fn manual_seed(seed: u64) {
 /// Fails while a function is captured, which also ends the capture.
 #[track_caller]
 fn captured(what: &str) -> Result<()> {
-    watcher::check(
-        what,
-        "a compiled call draws numbers and does not seed: do it before the call",
-    )
+    watcher::check(what, "a compiled call draws numbers and does not seed: do it before the call")
 }

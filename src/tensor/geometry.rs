@@ -84,8 +84,7 @@ impl Replaced {
     /// Whether there has ever been a change.
     #[inline(always)]
     pub(super) fn any(&self) -> bool {
-        self.changes()
-            .is_some_and(|c| c.changed.load(Ordering::Relaxed))
+        self.changes().is_some_and(|c| c.changed.load(Ordering::Relaxed))
     }
 
     /// The changes, allocated if there are none. The caller has exclusive access.
@@ -99,8 +98,7 @@ impl Replaced {
             all: AtomicPtr::new(ptr::null_mut()),
         }));
         let free =
-            self.0
-                .compare_exchange(ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire);
+            self.0.compare_exchange(ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire);
         match free {
             // SAFETY: published just now, freed by `drop`.
             Ok(_) => unsafe { &*fresh },
@@ -269,11 +267,7 @@ impl Tensor {
 
     #[cold]
     fn shared_between_threads(&self, what: &'static str) -> Error {
-        ErrorKind::ShapeOfSharedTensor {
-            what,
-            sizes: self.sizes().to_vec(),
-        }
-        .into()
+        ErrorKind::ShapeOfSharedTensor { what, sizes: self.sizes().to_vec() }.into()
     }
 }
 

@@ -19,10 +19,7 @@ struct Held {
 
 impl Held {
     const fn new() -> Held {
-        Held {
-            len: Cell::new(0),
-            few: [const { Cell::new(0) }; FEW],
-        }
+        Held { len: Cell::new(0), few: [const { Cell::new(0) }; FEW] }
     }
 }
 
@@ -93,9 +90,7 @@ fn forget_more(at: usize) {
 /// Whether the thread has noted the state.
 pub(super) fn has(id: usize) -> bool {
     HELD.with(|held| held.few[..held.len.get()].iter().any(|n| n.get() == id))
-        || MORE
-            .try_with(|more| more.borrow().contains(&id))
-            .unwrap_or(false)
+        || MORE.try_with(|more| more.borrow().contains(&id)).unwrap_or(false)
 }
 
 /// All states that the thread has noted.
@@ -104,10 +99,7 @@ pub(super) fn all() -> Vec<usize> {
         let few = held.few[..held.len.get()].iter();
         few.map(Cell::get).collect()
     });
-    all.extend(
-        MORE.try_with(|more| more.borrow().clone())
-            .unwrap_or_default(),
-    );
+    all.extend(MORE.try_with(|more| more.borrow().clone()).unwrap_or_default());
     all.retain(|id| *id != 0);
     all
 }

@@ -109,18 +109,11 @@ impl Tensor {
                  out with `subclass::of`",
             ),
             (None, StandsFor::Nothing) => (
-                format!(
-                    "a tensor whose data the backend of `{}` holds",
-                    self.device()
-                ),
+                format!("a tensor whose data the backend of `{}` holds", self.device()),
                 "call an operator that this backend has a kernel for, or move the tensor to `cpu` first",
             ),
         };
-        Error::new(ErrorKind::Opaque {
-            what: what.into(),
-            tensor,
-            instead,
-        })
+        Error::new(ErrorKind::Opaque { what: what.into(), tensor, instead })
     }
 }
 

@@ -186,12 +186,7 @@ fn check(read: &[&Tensor], written: &[&Tensor]) -> Result<()> {
 unsafe fn strided<'g>(t: &Tensor) -> Strided<'g> {
     // SAFETY: as promised by the caller.
     let t: &'g Tensor = unsafe { &*std::ptr::from_ref(t) };
-    Strided {
-        ptr: t.address(),
-        dtype: t.dtype(),
-        sizes: t.sizes(),
-        strides: t.strides(),
-    }
+    Strided { ptr: t.address(), dtype: t.dtype(), sizes: t.sizes(), strides: t.strides() }
 }
 
 /// # Safety
@@ -323,10 +318,7 @@ fn take<'g>(outs: &[(&'g Tensor, Way)], ins: &[&'g Tensor]) -> Result<Access<'g>
         }
     }
     if writes.is_empty() {
-        return Ok(Access {
-            _writes: SmallVec::new(),
-            _reads: access::read(ins)?,
-        });
+        return Ok(Access { _writes: SmallVec::new(), _reads: access::read(ins)? });
     }
     for (i, (a, _)) in outs.iter().enumerate() {
         if outs[..i].iter().any(|(b, _)| !are_apart(a, b)) {
@@ -336,10 +328,7 @@ fn take<'g>(outs: &[(&'g Tensor, Way)], ins: &[&'g Tensor]) -> Result<Access<'g>
     let is_written = |t: &Tensor| writes.iter().any(|w| w.shares_storage_with(t));
     let reads: Tensors<'g> = ins.iter().copied().filter(|t| !is_written(t)).collect();
     let at_once = || {
-        let mut held = Access {
-            _writes: SmallVec::new(),
-            _reads: SmallVec::new(),
-        };
+        let mut held = Access { _writes: SmallVec::new(), _reads: SmallVec::new() };
         for t in &writes {
             held._writes.push(t.storage().try_hold()?);
         }
@@ -351,14 +340,8 @@ fn take<'g>(outs: &[(&'g Tensor, Way)], ins: &[&'g Tensor]) -> Result<Access<'g>
     let held = match at_once() {
         Some(held) => held,
         None => {
-            let held = Operands::default()
-                .writing(&writes)
-                .reading(&reads)
-                .take()?;
-            Access {
-                _writes: held.writes,
-                _reads: held.reads,
-            }
+            let held = Operands::default().writing(&writes).reading(&reads).take()?;
+            Access { _writes: held.writes, _reads: held.reads }
         }
     };
     for t in outs.iter().map(|(t, _)| t).chain(ins) {

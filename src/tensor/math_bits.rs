@@ -10,11 +10,8 @@ use super::watcher;
 use straightline_catalog::{DispatchKey, DispatchKeySet};
 
 /// The keys that are bits.
-const BITS: DispatchKeySet = DispatchKeySet::of(&[
-    DispatchKey::Conjugate,
-    DispatchKey::Negative,
-    DispatchKey::ZeroTensor,
-]);
+const BITS: DispatchKeySet =
+    DispatchKeySet::of(&[DispatchKey::Conjugate, DispatchKey::Negative, DispatchKey::ZeroTensor]);
 
 impl Tensor {
     /// Whether the tensor stands for the negation of its memory.

@@ -254,12 +254,7 @@ impl Tensor {
         device: Device,
         sizes: &[i64],
     ) -> Result<Tensor> {
-        Tensor::allocate(
-            dtype,
-            device,
-            Dims::from_slice(sizes),
-            layout::contiguous_strides(sizes),
-        )
+        Tensor::allocate(dtype, device, Dims::from_slice(sizes), layout::contiguous_strides(sizes))
     }
 
     /// Fresh, unset CPU memory in the shape of a row-major CPU tensor: what most element-wise
@@ -483,9 +478,7 @@ impl Tensor {
 
     /// The capture during which this tensor was made from data, if any.
     pub(crate) fn made_during_capture(&self) -> Option<u64> {
-        self.extra()
-            .and_then(|e| e.downcast_ref::<MadeDuringCapture>())
-            .map(|m| m.0)
+        self.extra().and_then(|e| e.downcast_ref::<MadeDuringCapture>()).map(|m| m.0)
     }
 
     /// Marks a tensor made from data while this thread captures a function; under a mode of fake

@@ -199,11 +199,7 @@ impl Tensor {
             keys,
             self.extra().cloned(),
         );
-        if self.is_wrapped_number() {
-            t.into_wrapped_number()
-        } else {
-            t
-        }
+        if self.is_wrapped_number() { t.into_wrapped_number() } else { t }
     }
 }
 
@@ -234,9 +230,7 @@ mod tests {
         let t = Tensor::from_vec([1f32, 2.0], 2).unwrap();
         let n = t.with_keys(t.key_set().add(DispatchKey::Negative));
         assert!(n.shares_storage_with(&t) && n.key_set().has(DispatchKey::Negative));
-        let o = Tensor::opaque(5u8, &[], DType::F32, Device::META)
-            .build()
-            .unwrap();
+        let o = Tensor::opaque(5u8, &[], DType::F32, Device::META).build().unwrap();
         assert_eq!(o.with_keys(DispatchKeySet::EMPTY).payload::<u8>(), Some(&5));
     }
 }

@@ -44,14 +44,9 @@ impl Offer {
     /// Until the offer is dropped they may be read and written, and only by those they are given
     /// to.
     pub(crate) unsafe fn new(places: impl IntoIterator<Item = Place>) -> Offer {
-        let offered = Offered {
-            places: places.into_iter().collect(),
-            ..Offered::default()
-        };
+        let offered = Offered { places: places.into_iter().collect(), ..Offered::default() };
         ANY.set(!offered.places.is_empty());
-        Offer {
-            before: OFFERED.replace(offered),
-        }
+        Offer { before: OFFERED.replace(offered) }
     }
 
     /// Gives no more places.
@@ -81,11 +76,7 @@ impl Drop for Offer {
 /// A storage on a place of this size for elements of this dtype, if one is on offer.
 #[inline(always)]
 pub(super) fn take(dtype: DType, bytes: usize) -> Option<Storage> {
-    if ANY.get() {
-        take_place(dtype, bytes)
-    } else {
-        None
-    }
+    if ANY.get() { take_place(dtype, bytes) } else { None }
 }
 
 #[cold]
@@ -115,10 +106,7 @@ mod tests {
     #[test]
     fn an_out_is_written_once() {
         use crate::ops::aten;
-        let (x, out) = (
-            Tensor::full([1000], 1.0).unwrap(),
-            Tensor::full([1000], 0.0).unwrap(),
-        );
+        let (x, out) = (Tensor::full([1000], 1.0).unwrap(), Tensor::full([1000], 0.0).unwrap());
         let place = out.data_ptr().unwrap();
         let before = COPIED.get();
         aten::add_out(&x, &x, 1.into(), &out).unwrap();
@@ -128,11 +116,7 @@ mod tests {
     }
 
     fn floats(data: NonNull<u8>) -> Place {
-        Place {
-            data,
-            bytes: 4000,
-            dtype: DType::F32,
-        }
+        Place { data, bytes: 4000, dtype: DType::F32 }
     }
 
     #[test]
@@ -170,9 +154,6 @@ mod tests {
         let y = crate::ops::aten::cumsum(&x, 1, None).unwrap();
         assert_eq!(y.data_ptr().unwrap(), place.as_ptr());
         drop((y, offer));
-        assert_eq!(
-            memory[..100],
-            (1..=100).map(|i| i as f32).collect::<Vec<_>>()
-        );
+        assert_eq!(memory[..100], (1..=100).map(|i| i as f32).collect::<Vec<_>>());
     }
 }

@@ -63,12 +63,7 @@ fn innermost(notes: &[Option<Note>], id: usize) -> Option<usize> {
 /// Opens a state that this thread writes; `part` is the thread's share of the state's word. Returns
 /// the number of the note, if there is room for it.
 pub(super) fn open(id: usize, part: u64) -> Option<u32> {
-    let note = Note {
-        id,
-        users: NOBODY,
-        part,
-        over: false,
-    };
+    let note = Note { id, users: NOBODY, part, over: false };
     with(|notes| {
         let number = u32::try_from(notes.len()).ok()?;
         notes.push(Some(note));
@@ -91,10 +86,7 @@ pub(super) fn close(number: u32) -> Option<u64> {
 pub(super) fn admits(id: usize, access: Access) -> bool {
     with(|notes| {
         let at = innermost(notes, id)?;
-        notes[at]
-            .as_ref()
-            .filter(|n| n.admits(id, access))
-            .map(drop)
+        notes[at].as_ref().filter(|n| n.admits(id, access)).map(drop)
     })
     .flatten()
     .is_some()

@@ -171,10 +171,7 @@ impl Storage {
         // SAFETY: the cell has the size of the state; as of one that has grown, its size is noted
         // beside the version.
         let storage = unsafe { Storage::place(cell, bytes, data.as_ptr(), None) };
-        storage
-            .0
-            .version
-            .store((STATE as u64) << VERSION, Ordering::Relaxed);
+        storage.0.version.store((STATE as u64) << VERSION, Ordering::Relaxed);
         Ok(storage)
     }
 
@@ -302,9 +299,7 @@ impl Storage {
             let version = self.0.version.load(Ordering::Relaxed);
             if former.is_none() && version >> VERSION == 0 {
                 let cell = (STATE + old) as u64;
-                self.0
-                    .version
-                    .store(version | cell << VERSION, Ordering::Relaxed);
+                self.0.version.store(version | cell << VERSION, Ordering::Relaxed);
             }
         }
         self.0.bytes.store(bytes, Ordering::Relaxed);
@@ -401,9 +396,8 @@ impl Storage {
 /// access does not count as a write by itself.
 #[cold]
 pub(crate) fn take<'a>(wants: &[(&'a Storage, Access)]) -> Result<Held<'a>> {
-    let wants: SmallVec<[(&Borrow, Access); 8]> = (wants.iter())
-        .map(|(storage, access)| (&storage.0.borrow, *access))
-        .collect();
+    let wants: SmallVec<[(&Borrow, Access); 8]> =
+        (wants.iter()).map(|(storage, access)| (&storage.0.borrow, *access)).collect();
     waiting::acquire(&wants, this_thread(), patience())
         .map_err(|(refusal, found)| Busy::new(refusal, found).into())
 }
@@ -421,9 +415,8 @@ pub(super) fn hold<'a>(
             Some(None) => {}
         }
     }
-    let wants: SmallVec<[(&Storage, Access); 2]> = (std::iter::once(one).chain(other))
-        .map(|s| (s, Access::Write))
-        .collect();
+    let wants: SmallVec<[(&Storage, Access); 2]> =
+        (std::iter::once(one).chain(other)).map(|s| (s, Access::Write)).collect();
     let mut held = take(&wants)?;
     let second = match other {
         Some(_) => held.writes.pop(),
@@ -479,10 +472,7 @@ mod tests {
                 p.write_bytes(0xab, bytes);
                 assert!((0..bytes).all(|i| p.add(i).read() == 0xab));
             }
-            assert!(
-                s.read().is_ok(),
-                "{bytes} bytes of data reach into the state"
-            );
+            assert!(s.read().is_ok(), "{bytes} bytes of data reach into the state");
             assert_eq!(s.version(), 0);
         }
         let none = Storage::without_data(12);

@@ -244,10 +244,7 @@ impl Queue {
         let bell = Arc::new(Condvar::new());
         let wants = wants.iter().map(|(borrow, access)| {
             borrow.close();
-            Want {
-                borrow: std::ptr::from_ref(*borrow),
-                access: *access,
-            }
+            Want { borrow: std::ptr::from_ref(*borrow), access: *access }
         });
         self.waiters.push(Waiter {
             number: self.last,
@@ -371,10 +368,7 @@ impl Queue {
             out.extend(borrow.writer());
             if want.access == Access::Write {
                 out.extend(borrow.home_reader());
-                let readers = self
-                    .waiters
-                    .iter()
-                    .filter(|w| w.holds.contains(&borrow.id()));
+                let readers = self.waiters.iter().filter(|w| w.holds.contains(&borrow.id()));
                 out.extend(readers.map(|w| w.thread));
             }
         }

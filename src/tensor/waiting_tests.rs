@@ -67,10 +67,7 @@ fn a_call_waits_no_longer_than_it_may() {
     while_held(&s, Access::Write, || {
         let scope = try_borrows();
         let refused = busy(s.read());
-        assert_eq!(
-            (refused.written, refused.reason),
-            (true, BusyReason::OtherThread)
-        );
+        assert_eq!((refused.written, refused.reason), (true, BusyReason::OtherThread));
         assert_eq!(busy(s.write()).reason, BusyReason::OtherThread);
         let limit = Duration::from_millis(5);
         let inner = borrows_wait(limit);
@@ -148,10 +145,7 @@ fn what_a_call_reserves_is_free_beneath_it_alone() {
 
 #[test]
 fn a_call_that_has_reserved_waits_for_others() {
-    let (s, other) = (
-        Storage::allocate(16).unwrap(),
-        Storage::allocate(16).unwrap(),
-    );
+    let (s, other) = (Storage::allocate(16).unwrap(), Storage::allocate(16).unwrap());
     let (begun, wait_for_begin) = mpsc::channel();
     std::thread::scope(|scope| {
         let (s, other) = (&s, &other);

@@ -28,10 +28,7 @@ pub fn gives_back_early<R>(
     call: impl FnOnce() -> R,
 ) -> (R, Option<(usize, usize)>) {
     let operands = operands.iter().map(|t| (t.storage().clone(), false));
-    let watch = Watch {
-        operands: operands.collect(),
-        broken: None,
-    };
+    let watch = Watch { operands: operands.collect(), broken: None };
     WATCH.set(Some(watch));
     let result = call();
     (result, WATCH.take().and_then(|w| w.broken))
@@ -62,10 +59,7 @@ fn look(storage: &Storage) {
         let Some(taken) = watch.operands.iter().position(|(s, _)| s.same(storage)) else {
             return;
         };
-        let gone = watch
-            .operands
-            .iter()
-            .position(|(s, had)| *had && !s.is_held());
+        let gone = watch.operands.iter().position(|(s, had)| *had && !s.is_held());
         watch.broken = gone.map(|gone| (gone, taken));
     });
 }

@@ -34,9 +34,7 @@ pub(crate) fn memory(t: &Tensor) -> &Tensor {
 fn wrap(cpu: Tensor, device: Device) -> Result<Tensor> {
     let (sizes, strides) = (cpu.sizes().to_vec(), cpu.strides().to_vec());
     let dtype = cpu.dtype();
-    Tensor::opaque(Memory(cpu), &sizes, dtype, device)
-        .strides(&strides)
-        .build()
+    Tensor::opaque(Memory(cpu), &sizes, dtype, device).strides(&strides).build()
 }
 
 /// The least that makes a device: memory and copies.
@@ -126,35 +124,17 @@ fn factories_reach_the_device_through_backend_select() {
         let (f32, at) = (Some(DType::F32), Some(d));
         let seven = Scalar::Int(7);
         assert_eq!(floats(aten::full(&[1], seven, f32, None, at, None)), [7.0]);
-        assert_eq!(
-            floats(aten::scalar_tensor(seven, f32, None, at, None)),
-            [7.0]
-        );
-        assert_eq!(
-            floats(aten::eye(2, f32, None, at, None)),
-            [1.0, 0.0, 0.0, 1.0]
-        );
-        assert_eq!(
-            floats(aten::arange(Scalar::Float(3.0), f32, None, at, None)),
-            [0.0, 1.0, 2.0]
-        );
+        assert_eq!(floats(aten::scalar_tensor(seven, f32, None, at, None)), [7.0]);
+        assert_eq!(floats(aten::eye(2, f32, None, at, None)), [1.0, 0.0, 0.0, 1.0]);
+        assert_eq!(floats(aten::arange(Scalar::Float(3.0), f32, None, at, None)), [0.0, 1.0, 2.0]);
         // the same numbers as on the CPU
         straightline::manual_seed(5);
         let here = floats(Tensor::with(d).randn([3]));
         straightline::manual_seed(5);
-        assert_eq!(
-            here,
-            floats(Tensor::randn([3]).and_then(|t| t.to_device(d)))
-        );
+        assert_eq!(here, floats(Tensor::randn([3]).and_then(|t| t.to_device(d))));
         let x = Tensor::with(d).ones([2]).unwrap();
-        assert_eq!(
-            floats(aten::zeros_like(&x, None, None, None, None, None)),
-            [0.0, 0.0]
-        );
-        assert_eq!(
-            floats(aten::full_like(&x, seven, None, None, None, None, None)),
-            [7.0, 7.0]
-        );
+        assert_eq!(floats(aten::zeros_like(&x, None, None, None, None, None)), [0.0, 0.0]);
+        assert_eq!(floats(aten::full_like(&x, seven, None, None, None, None, None)), [7.0, 7.0]);
         assert_eq!(floats(aten::clone(&x, None)), [1.0, 1.0]);
     }
 }
@@ -175,27 +155,14 @@ fn tensors_move_in_both_directions() {
         let back = y.to_device(Device::CPU).unwrap();
         assert!(back.device().is_cpu() && back.payload::<Memory>().is_none());
         // conversion on the way
-        let i = aten::_to_copy(
-            &y,
-            Some(DType::I64),
-            None,
-            Some(Device::CPU),
-            None,
-            false,
-            None,
-        );
+        let i = aten::_to_copy(&y, Some(DType::I64), None, Some(Device::CPU), None, false, None);
         assert_eq!(i.unwrap().to_vec::<i64>().unwrap(), [1, 3, -2, 4]);
         // `copy_` goes to the device's kernel whichever side it is on, and broadcasts
         y.copy_(&tensor(&[8.0, 9.0], &[2])).unwrap();
         x.copy_(&y).unwrap();
         assert_eq!(x.to_vec::<f32>().unwrap(), [8.0, 9.0, 8.0, 9.0]);
         assert_eq!(
-            y.select(0, 0)
-                .unwrap()
-                .select(0, 1)
-                .unwrap()
-                .item::<Scalar>()
-                .unwrap(),
+            y.select(0, 0).unwrap().select(0, 1).unwrap().item::<Scalar>().unwrap(),
             Scalar::Float(9.0)
         );
         let text = format!("tensor([[8., 9.],\n        [8., 9.]], device='{d}')");
@@ -213,10 +180,7 @@ fn the_cpu_fallback_runs_what_the_backend_lacks() {
         let x = at(&[-1.0, 2.0], &[2]);
         // functional: results are on the device
         let y = &x + &x;
-        assert_eq!(
-            (y.device(), y.to_vec::<f32>().unwrap()),
-            (d, vec![-2.0, 4.0])
-        );
+        assert_eq!((y.device(), y.to_vec::<f32>().unwrap()), (d, vec![-2.0, 4.0]));
         assert_eq!((&x * 3.0).to_vec::<f32>().unwrap(), [-3.0, 6.0]);
         // in place: the argument is written, and is what comes back
         let z = x.add_(at(&[1.0], &[1])).unwrap();
@@ -227,10 +191,7 @@ fn the_cpu_fallback_runs_what_the_backend_lacks() {
         assert_eq!(x.to_vec::<f32>().unwrap(), [0.0, 5.0]);
         // lists, and several results
         let c = aten::cat(&[x.clone(), at(&[7.0], &[1])], 0).unwrap();
-        assert_eq!(
-            (c.device(), c.to_vec::<f32>().unwrap()),
-            (d, vec![0.0, 5.0, 7.0])
-        );
+        assert_eq!((c.device(), c.to_vec::<f32>().unwrap()), (d, vec![0.0, 5.0, 7.0]));
         let (n, mean, _) = aten::native_layer_norm(&c, &[3], None, None, 1e-5).unwrap();
         assert_eq!((n.device(), mean.device()), (d, d));
         assert_eq!(mean.to_vec::<f32>().unwrap(), [4.0]);
@@ -280,10 +241,7 @@ fn the_cpu_fallback_runs_composite_explicit_operators() {
         ("aten::cummax", vec![image(), 2i64.into()]),
         ("aten::logcumsumexp", vec![image(), 3i64.into()]),
         ("aten::sort", vec![image(), 3i64.into(), true.into()]),
-        (
-            "aten::kthvalue",
-            vec![image(), 2i64.into(), 3i64.into(), false.into()],
-        ),
+        ("aten::kthvalue", vec![image(), 2i64.into(), 3i64.into(), false.into()]),
         ("aten::median.dim", vec![image(), 2i64.into(), true.into()]),
         (
             "aten::native_group_norm",
@@ -314,30 +272,19 @@ fn the_cpu_fallback_runs_composite_explicit_operators() {
                 true.into(),
             ],
         ),
-        (
-            "aten::put",
-            vec![flat(), (&i).into(), (&w).into(), false.into()],
-        ),
-        (
-            "aten::xlogy.Scalar_Self",
-            vec![Scalar::Int(2).into(), image()],
-        ),
-        (
-            "aten::special_zeta.other_scalar",
-            vec![image(), Scalar::Int(2).into()],
-        ),
+        ("aten::put", vec![flat(), (&i).into(), (&w).into(), false.into()]),
+        ("aten::xlogy.Scalar_Self", vec![Scalar::Int(2).into(), image()]),
+        ("aten::special_zeta.other_scalar", vec![image(), Scalar::Int(2).into()]),
     ];
     for (name, mut args) in calls {
         let op = operator(name).unwrap();
         if name == "aten::put" {
             args[2] = tensor(&[5.0, 6.0, 7.0], &[3]).into();
         }
-        let mut there: Stack = (args.iter())
-            .map(|v| v.map_tensors(|t| t.to_device(d)).unwrap())
-            .collect();
+        let mut there: Stack =
+            (args.iter()).map(|v| v.map_tensors(|t| t.to_device(d)).unwrap()).collect();
         op.call_boxed(&mut args).unwrap();
-        op.call_boxed(&mut there)
-            .unwrap_or_else(|e| panic!("{name}: {e}"));
+        op.call_boxed(&mut there).unwrap_or_else(|e| panic!("{name}: {e}"));
         let results = args.iter().flat_map(Value::tensors);
         for (want, got) in results.zip(there.iter().flat_map(Value::tensors)) {
             assert_eq!(got.device(), d, "{name}");
@@ -414,15 +361,9 @@ fn math_bits_of_a_device_from_outside() {
     assert!(!resolved.is_conj());
     let real = aten::view_as_real(&resolved).unwrap();
     assert_eq!(real.to_vec::<f32>().unwrap(), [1.0, -3.0, 2.0, -4.0]);
-    assert_eq!(
-        aten::imag(&adjoint).unwrap().to_vec::<f32>().unwrap(),
-        [-3.0, -4.0]
-    );
+    assert_eq!(aten::imag(&adjoint).unwrap().to_vec::<f32>().unwrap(), [-3.0, -4.0]);
     aten::conj_physical_(&x).unwrap();
-    assert_eq!(
-        aten::imag(&x).unwrap().to_vec::<f32>().unwrap(),
-        [-3.0, -4.0]
-    );
+    assert_eq!(aten::imag(&x).unwrap().to_vec::<f32>().unwrap(), [-3.0, -4.0]);
 }
 
 /// What a tensor wraps changes its shape with it; a backend that says nothing of it hears so.
@@ -466,17 +407,12 @@ fn the_cpu_fallback_converts_every_kind_of_tensor_argument() {
     let _libs = install(kind).unwrap();
     let d = Device::new(kind);
     let mut lib = Library::new("fallback_lists").unwrap();
-    lib.def("all(Tensor[] a, Tensor?[] b, Tensor? c, Device d) -> (Tensor[], Tensor)")
-        .unwrap();
+    lib.def("all(Tensor[] a, Tensor?[] b, Tensor? c, Device d) -> (Tensor[], Tensor)").unwrap();
     lib.impl_at(
         "all",
         DispatchKey::CPU,
         |a: &[Tensor], b: &[Option<Tensor>], c: Option<&Tensor>, device: Device| {
-            let cpu = a
-                .iter()
-                .chain(b.iter().flatten())
-                .chain(c)
-                .all(|t| t.device().is_cpu());
+            let cpu = a.iter().chain(b.iter().flatten()).chain(c).all(|t| t.device().is_cpu());
             assert!(cpu && device.is_cpu());
             Ok((a.to_vec(), c.expect("given").clone()))
         },
@@ -484,14 +420,10 @@ fn the_cpu_fallback_converts_every_kind_of_tensor_argument() {
     .unwrap();
     let written = "write(Tensor(a!) out, Tensor(b!)[] outs) -> Tensor(a!)";
     lib.def(written).unwrap();
-    lib.impl_at(
-        "write",
-        DispatchKey::CPU,
-        |out: &Tensor, outs: &[Tensor]| {
-            outs.iter().try_for_each(|t| t.fill_(2).map(|_| ()))?;
-            out.fill_(1)
-        },
-    )
+    lib.impl_at("write", DispatchKey::CPU, |out: &Tensor, outs: &[Tensor]| {
+        outs.iter().try_for_each(|t| t.fill_(2).map(|_| ()))?;
+        out.fill_(1)
+    })
     .unwrap();
 
     let t = |x: f32| tensor(&[x], &[1]).to_device(d).unwrap();
@@ -501,20 +433,14 @@ fn the_cpu_fallback_converts_every_kind_of_tensor_argument() {
         t(4.0).into(),
         Value::Device(d),
     ];
-    operator("fallback_lists::all")
-        .unwrap()
-        .call_boxed(&mut stack)
-        .unwrap();
+    operator("fallback_lists::all").unwrap().call_boxed(&mut stack).unwrap();
     let back: Vec<Tensor> = stack.iter().flat_map(Value::tensors).cloned().collect();
     assert!(back.iter().all(|t| t.device() == d) && back.len() == 3);
     assert_eq!(back[2].to_vec::<f32>().unwrap(), [4.0]);
 
     let (a, b) = (t(0.0), t(0.0));
     let mut stack: Stack = vec![a.clone().into(), Value::TensorList(vec![b.clone()])];
-    operator("fallback_lists::write")
-        .unwrap()
-        .call_boxed(&mut stack)
-        .unwrap();
+    operator("fallback_lists::write").unwrap().call_boxed(&mut stack).unwrap();
     assert!(stack[0].as_tensor().unwrap().is_same(&a));
     assert_eq!(a.to_vec::<f32>().unwrap(), [1.0]);
     assert_eq!(b.to_vec::<f32>().unwrap(), [2.0]);
@@ -541,8 +467,7 @@ fn views_and_primitives_cannot_fall_back() {
     {
         let mut libs = primitives(kind).unwrap();
         let mut rest = Library::fallbacks(DispatchKey::PrivateUse1).unwrap();
-        rest.fallback(cpu_fallback_with(ViewFallback::Copy))
-            .unwrap();
+        rest.fallback(cpu_fallback_with(ViewFallback::Copy)).unwrap();
         libs.push(rest);
         let x = tensor(&[1.0, 2.0], &[2]).to_device(d).unwrap();
         let v = x.view([2, 1]).unwrap();
@@ -554,14 +479,8 @@ fn views_and_primitives_cannot_fall_back() {
     let mut rest = Library::fallbacks(DispatchKey::PrivateUse1).unwrap();
     rest.fallback(cpu_fallback()).unwrap();
     for (e, name) in [
-        (
-            Tensor::with(d).zeros([1]).unwrap_err(),
-            "aten::empty.memory_format",
-        ),
-        (
-            tensor(&[1.0], &[1]).to_device(d).unwrap_err(),
-            "aten::empty_strided",
-        ),
+        (Tensor::with(d).zeros([1]).unwrap_err(), "aten::empty.memory_format"),
+        (tensor(&[1.0], &[1]).to_device(d).unwrap_err(), "aten::empty_strided"),
     ] {
         assert!(
             matches!(
@@ -586,32 +505,13 @@ fn a_backend_without_kernels_hears_what_to_register() {
         assert!(e.to_string().contains(&format!("impl_(\"{op}\"")), "{e}");
     };
     let xla = DispatchKey::XLA;
-    missing(
-        Tensor::with(d).zeros([1]).unwrap_err(),
-        "aten::empty.memory_format",
-        xla,
-    );
+    missing(Tensor::with(d).zeros([1]).unwrap_err(), "aten::empty.memory_format", xla);
     missing(t.to_vec::<f32>().unwrap_err(), "aten::_copy_from", xla);
-    missing(
-        t.item::<Scalar>().unwrap_err(),
-        "aten::_local_scalar_dense",
-        xla,
-    );
-    missing(
-        t.copy_(&tensor(&[1.0], &[1])).unwrap_err(),
-        "aten::_copy_from",
-        xla,
-    );
-    missing(
-        tensor(&[1.0], &[1]).to_device(d).unwrap_err(),
-        "aten::empty_strided",
-        xla,
-    );
+    missing(t.item::<Scalar>().unwrap_err(), "aten::_local_scalar_dense", xla);
+    missing(t.copy_(&tensor(&[1.0], &[1])).unwrap_err(), "aten::_copy_from", xla);
+    missing(tensor(&[1.0], &[1]).to_device(d).unwrap_err(), "aten::empty_strided", xla);
     let text = t.to_string();
-    assert!(
-        text.starts_with("tensor(<") && text.ends_with(", device='xla', size=(1,))"),
-        "{text}"
-    );
+    assert!(text.starts_with("tensor(<") && text.ends_with(", device='xla', size=(1,))"), "{text}");
     assert_eq!(text.lines().count(), 1);
 }
 
@@ -623,11 +523,8 @@ fn composites_reach_the_device_in_parts() {
         let d = Device::new(kind);
         let key = DispatchKey::dense(kind);
         let at = |data: &[f32], sizes: &[i64]| tensor(data, sizes).to_device(d).unwrap();
-        let (x, w, b) = (
-            at(&[1.0, 2.0], &[1, 2]),
-            at(&[1.0, 0.0, 2.0, 1.0], &[2, 2]),
-            at(&[0.5, -0.5], &[2]),
-        );
+        let (x, w, b) =
+            (at(&[1.0, 2.0], &[1, 2]), at(&[1.0, 0.0, 2.0, 1.0], &[2, 2]), at(&[0.5, -0.5], &[2]));
         let (y, trace) = capture(|| x.linear(&w, Some(&b)));
         let trace = trace.join("\n");
         assert_eq!(y.unwrap().to_vec::<f32>().unwrap(), [1.5, 3.5]);
@@ -635,20 +532,12 @@ fn composites_reach_the_device_in_parts() {
             let line = format!("op=[{part}], key=[{key}]");
             assert!(trace.contains(&line), "no {line} in\n{trace}");
         }
-        assert!(
-            !trace.contains(&format!("op=[aten::linear], key=[{key}]")),
-            "{trace}"
-        );
+        assert!(!trace.contains(&format!("op=[aten::linear], key=[{key}]")), "{trace}");
         let r = x.reshape([2]).unwrap();
         assert_eq!((r.device(), r.sizes()), (d, &[2][..]));
         assert_eq!(w.matmul(&r).unwrap().to_vec::<f32>().unwrap(), [1.0, 4.0]);
         assert_eq!(
-            w.softmax(-1)
-                .unwrap()
-                .sum()
-                .unwrap()
-                .item::<Scalar>()
-                .unwrap(),
+            w.softmax(-1).unwrap().sum().unwrap().item::<Scalar>().unwrap(),
             Scalar::Float(2.0)
         );
     }
@@ -661,8 +550,7 @@ fn the_tutorials_xla_operator() {
     let _device = install(DeviceType::Xla).unwrap();
     // TORCH_LIBRARY(xla_ops, m)
     let mut m = Library::new("xla_ops").unwrap();
-    m.def("ax_by(Tensor self, Tensor other, Scalar a, Scalar b) -> Tensor")
-        .unwrap();
+    m.def("ax_by(Tensor self, Tensor other, Scalar a, Scalar b) -> Tensor").unwrap();
 
     fn xla_ax_by(self_: &Tensor, other: &Tensor, a: Scalar, b: Scalar) -> Result<Tensor> {
         println!("Executing xla_ops::ax_by Kernel!");
@@ -699,9 +587,7 @@ fn the_tutorials_xla_operator() {
     );
 
     // "The dispatcher ensures the function signature matches the schema."
-    let e = m
-        .impl_("ax_by", |x: &Tensor, _y: &Tensor, _a: Scalar| Ok(x.clone()))
-        .unwrap_err();
+    let e = m.impl_("ax_by", |x: &Tensor, _y: &Tensor, _a: Scalar| Ok(x.clone())).unwrap_err();
     assert!(
         matches!(dispatch_error(&e), DispatchError::SignatureMismatch { op, .. } if op == "xla_ops::ax_by")
     );
@@ -734,14 +620,8 @@ fn compile_says_that_it_compiles_for_the_cpu() {
     };
     refused(compile(|x: &Tensor| x.relu()).call(&on_device), "input 0");
     let closed = on_device.clone();
-    refused(
-        compile(move |x: &Tensor| x.add(&closed)).call(&x),
-        "closes over",
-    );
-    refused(
-        compile(move |x: &Tensor| x.relu()?.to_device(d)).call(&x),
-        "aten::_to_copy",
-    );
+    refused(compile(move |x: &Tensor| x.add(&closed)).call(&x), "closes over");
+    refused(compile(move |x: &Tensor| x.relu()?.to_device(d)).call(&x), "aten::_to_copy");
     // eagerly it is a call like any other
     let f = compile(|x: &Tensor| x.relu());
     assert_eq!(f.eager(&on_device).unwrap().device(), d);
@@ -750,24 +630,12 @@ fn compile_says_that_it_compiles_for_the_cpu() {
 #[test]
 fn private_use_1_takes_a_name() {
     let _alone = turn();
-    assert!(matches!(
-        rename_backend("cuda"),
-        Err(RenameBackendError::NameTaken { .. })
-    ));
+    assert!(matches!(rename_backend("cuda"), Err(RenameBackendError::NameTaken { .. })));
     rename_backend("testdev").unwrap();
     rename_backend("testdev").unwrap();
-    assert!(matches!(
-        rename_backend("other"),
-        Err(RenameBackendError::AlreadyNamed { .. })
-    ));
+    assert!(matches!(rename_backend("other"), Err(RenameBackendError::AlreadyNamed { .. })));
     let d: Device = "testdev:1".parse().unwrap();
-    assert_eq!(
-        d,
-        Device {
-            kind: DeviceType::PrivateUse1,
-            index: 1
-        }
-    );
+    assert_eq!(d, Device { kind: DeviceType::PrivateUse1, index: 1 });
     assert_eq!(d.to_string(), "testdev:1");
     let _libs = install(DeviceType::PrivateUse1).unwrap();
     let x = tensor(&[1.0], &[1]).to_device(d).unwrap();
@@ -775,24 +643,15 @@ fn private_use_1_takes_a_name() {
 
     let mut lib = Library::new("renamed").unwrap();
     lib.def("f(Tensor x) -> Tensor").unwrap();
-    lib.impl_at("f", DispatchKey::PrivateUse1, |x: &Tensor| Ok(x.clone()))
-        .unwrap();
+    lib.impl_at("f", DispatchKey::PrivateUse1, |x: &Tensor| Ok(x.clone())).unwrap();
     let f = operator("renamed::f").unwrap();
     let error = |key: DispatchKey| {
         let mut stack: Stack = vec![x.clone().into()];
-        f.redispatch_boxed(key.into(), &mut stack)
-            .unwrap_err()
-            .to_string()
+        f.redispatch_boxed(key.into(), &mut stack).unwrap_err().to_string()
     };
     // as PyTorch: the suffix of the key that was missed, and nothing else
     let text = error(DispatchKey::QuantizedPrivateUse1);
-    assert!(
-        text.contains("with arguments from the 'Quantizedtestdev' backend"),
-        "{text}"
-    );
-    assert!(
-        text.contains("only available for these backends: [PrivateUse1]."),
-        "{text}"
-    );
+    assert!(text.contains("with arguments from the 'Quantizedtestdev' backend"), "{text}");
+    assert!(text.contains("only available for these backends: [PrivateUse1]."), "{text}");
     assert!(error(DispatchKey::PrivateUse2).contains("from the 'PrivateUse2' backend"));
 }

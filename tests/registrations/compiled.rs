@@ -79,10 +79,7 @@ fn operators_that_rewriting_makes_are_ours() {
     let f = compile(|x: &Tensor| aten::celu(x, 1.0.into()));
     let direct = compile(|x: &Tensor| x.expm1());
     let x = vec(&[-1.0]);
-    let (celu, expm1) = (
-        values(&f.call(&x).unwrap()),
-        values(&direct.call(&x).unwrap()),
-    );
+    let (celu, expm1) = (values(&f.call(&x).unwrap()), values(&direct.call(&x).unwrap()));
     let lib = over("expm1", 100);
     assert_eq!(values(&f.eager(&x).unwrap()), celu);
     assert_eq!(values(&f.call(&x).unwrap()), celu);
@@ -103,10 +100,9 @@ fn a_composite_takes_the_kernels_of_its_parts_and_may_be_replaced() {
     let ours = values(&f.call(&x).unwrap());
     let mut parts = Library::implementation("aten", DispatchKey::CPU).unwrap();
     parts
-        .impl_(
-            "log_sigmoid_forward",
-            |x: &Tensor| -> Result<(Tensor, Tensor)> { Ok((x.mul(10)?, x.copied()?)) },
-        )
+        .impl_("log_sigmoid_forward", |x: &Tensor| -> Result<(Tensor, Tensor)> {
+            Ok((x.mul(10)?, x.copied()?))
+        })
         .unwrap();
     assert_eq!(values(&f.eager(&x).unwrap()), [10.0]);
     assert_eq!(values(&f.call(&x).unwrap()), [10.0]);
@@ -130,20 +126,13 @@ fn a_view_with_a_kernel_of_somebody_else_is_refused() {
     f.call(&x).unwrap();
     let f = compile(|x: &Tensor| aten::unfold(x, 0, 1, 1)?.neg());
     let mut lib = Library::implementation("aten", DispatchKey::CPU).unwrap();
-    lib.impl_("unfold", |x: &Tensor, _: i64, _: i64, _: i64| {
-        x.unsqueeze(1)
-    })
-    .unwrap();
+    lib.impl_("unfold", |x: &Tensor, _: i64, _: i64, _: i64| x.unsqueeze(1)).unwrap();
     let e = f.call(&x).unwrap_err();
     assert!(
         matches!(e.kind(), ErrorKind::NotCaptured { .. }) && e.to_string().contains("aten::unfold"),
         "{e}"
     );
-    assert!(
-        e.location()
-            .is_some_and(|at| at.file().ends_with("compiled.rs")),
-        "{e}"
-    );
+    assert!(e.location().is_some_and(|at| at.file().ends_with("compiled.rs")), "{e}");
     drop(lib);
     assert_eq!(values(&f.call(&x).unwrap()), [-1.0, -2.0]);
 }
@@ -245,8 +234,7 @@ fn a_fallback_serves_operators_that_the_plan_uses() {
 fn threads_register_while_others_replay() {
     let mut lib = Library::new("t_registering").unwrap();
     lib.def("f(Tensor x) -> Tensor").unwrap();
-    lib.impl_at("f", DispatchKey::CPU, |x: &Tensor| x.mul(2))
-        .unwrap();
+    lib.impl_at("f", DispatchKey::CPU, |x: &Tensor| x.mul(2)).unwrap();
     lib.impl_at("f", DispatchKey::Meta, |x: &Tensor| {
         aten::empty_like(x, None, None, None, None, None)
     })
@@ -299,10 +287,9 @@ fn a_kernel_over_a_functional_operator_is_not_that_of_the_one_that_writes() {
 fn nothing_is_registered_by_a_captured_function() {
     let f = compile(|x: &Tensor| {
         let mut lib = Library::implementation("aten", DispatchKey::CPU)?;
-        lib.impl_(
-            "hardtanh",
-            |x: &Tensor, _: straightline::Scalar, _: straightline::Scalar| x.neg(),
-        )?;
+        lib.impl_("hardtanh", |x: &Tensor, _: straightline::Scalar, _: straightline::Scalar| {
+            x.neg()
+        })?;
         aten::hardtanh(x, (-1).into(), 1.into())
     });
     let e = f.call(&vec(&[2.0])).unwrap_err();
@@ -316,8 +303,7 @@ fn an_operator_whose_library_was_dropped_is_gone() {
         let mut lib = Library::new("dropped").unwrap();
         lib.def("f(Tensor x) -> Tensor").unwrap();
         let kernel = move |x: &Tensor| x.add(by);
-        lib.impl_at("f", DispatchKey::CompositeExplicitAutograd, kernel)
-            .unwrap();
+        lib.impl_at("f", DispatchKey::CompositeExplicitAutograd, kernel).unwrap();
         lib
     };
     let lib = define(1);
@@ -339,10 +325,7 @@ fn an_operator_whose_library_was_dropped_is_gone() {
     let h = operator("dropped::f").unwrap();
     let h = h.typed::<(&Tensor,), Tensor>().unwrap();
     let again = compile(move |x: &Tensor| h.call((x,)));
-    assert_eq!(
-        (value(again.eager(&x)), value(again.call(&x))),
-        (11.0, 11.0)
-    );
+    assert_eq!((value(again.eager(&x)), value(again.call(&x))), (11.0, 11.0));
 }
 
 #[test]
@@ -373,8 +356,7 @@ fn what_the_function_asks_of_the_registry_is_guarded() {
     };
     both(&[1.0]);
     let mut lib = Library::implementation("aten", key).unwrap();
-    lib.impl_("hardshrink", |x: &Tensor, _: straightline::Scalar| x.neg())
-        .unwrap();
+    lib.impl_("hardshrink", |x: &Tensor, _: straightline::Scalar| x.neg()).unwrap();
     both(&[4.0]);
     drop(lib);
     both(&[1.0]);

@@ -28,10 +28,7 @@ fn out_receives_the_result() -> Result<()> {
     aten::mul_out(&a, &a, &a)?;
     assert_eq!(read(&a), [1.0, 4.0, 9.0]);
     let base = t(&[0.0; 6]);
-    aten::exp_out(
-        &t(&[0.0; 3]),
-        &aten::slice_tensor(&base, 0, Some(0), None, 2)?,
-    )?;
+    aten::exp_out(&t(&[0.0; 3]), &aten::slice_tensor(&base, 0, Some(0), None, 2)?)?;
     assert_eq!(read(&base), [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]);
     // converted, where PyTorch allows it
     let wide = Tensor::with(DType::F64).zeros([3])?;
@@ -111,14 +108,9 @@ fn store(t: &Tensor, values: Vec<f32>) {
 }
 
 fn toy(values: &[f32]) -> Tensor {
-    Tensor::opaque(
-        Cells(Mutex::new(values.to_vec())),
-        &[values.len() as i64],
-        DType::F32,
-        device(),
-    )
-    .build()
-    .unwrap()
+    Tensor::opaque(Cells(Mutex::new(values.to_vec())), &[values.len() as i64], DType::F32, device())
+        .build()
+        .unwrap()
 }
 
 /// `empty_strided`, `copy_`, `fill_` and two `out` variants: all that the backend has.
@@ -161,18 +153,13 @@ fn backend(log: &Arc<Mutex<Vec<&'static str>>>) -> Library {
     })
     .unwrap();
     let add = note("add.out");
-    lib.impl_(
-        "add.out",
-        move |a: &Tensor, b: &Tensor, alpha: Scalar, out: &Tensor| {
-            add();
-            let (a, b, alpha) = (cells(a), cells(b), alpha.as_f64() as f32);
-            let sum = (0..a.len())
-                .map(|i| a[i] + alpha * b[i % b.len()])
-                .collect();
-            store(out, sum);
-            Ok(out.clone())
-        },
-    )
+    lib.impl_("add.out", move |a: &Tensor, b: &Tensor, alpha: Scalar, out: &Tensor| {
+        add();
+        let (a, b, alpha) = (cells(a), cells(b), alpha.as_f64() as f32);
+        let sum = (0..a.len()).map(|i| a[i] + alpha * b[i % b.len()]).collect();
+        store(out, sum);
+        Ok(out.clone())
+    })
     .unwrap();
     let exp = note("exp.out");
     lib.impl_("exp.out", move |a: &Tensor, out: &Tensor| {
@@ -203,55 +190,33 @@ fn a_backend_with_the_out_variant_has_the_others() -> Result<()> {
     assert_eq!(trace(), ["add.out"]);
 
     // a number: add.Scalar is add.Tensor of a 0-dim tensor
-    assert_eq!(
-        cells(&aten::add_scalar(&a, Scalar::Float(0.5), Scalar::Int(1))?),
-        [21.5, 42.5]
-    );
+    assert_eq!(cells(&aten::add_scalar(&a, Scalar::Float(0.5), Scalar::Int(1))?), [21.5, 42.5]);
     assert_eq!(trace(), ["empty_strided", "add.out"]);
     aten::add_scalar_(&a, Scalar::Int(1), Scalar::Int(1))?;
     assert_eq!(cells(&a), [22.0, 43.0]);
     assert_eq!(trace(), ["empty_strided", "add.out", "copy_"]);
 
     // copies and factories
-    let to = aten::_to_copy(
-        &t(&[3.0, 4.0]),
-        None,
-        None,
-        Some(device()),
-        None,
-        false,
-        None,
-    )?;
+    let to = aten::_to_copy(&t(&[3.0, 4.0]), None, None, Some(device()), None, false, None)?;
     assert_eq!(cells(&to), [3.0, 4.0]);
     let twin = aten::clone(&to, Some(MemoryFormat::Preserve))?;
     assert!(!twin.is_same(&to));
     assert_eq!(cells(&twin), [3.0, 4.0]);
-    assert_eq!(
-        cells(&aten::ones_like(&to, None, None, None, None, None)?),
-        [1.0, 1.0]
-    );
+    assert_eq!(cells(&aten::ones_like(&to, None, None, None, None, None)?), [1.0, 1.0]);
     let other = aten::ones_like(&t(&[5.0]), None, None, Some(device()), None, None)?;
     assert_eq!((cells(&other), other.device()), (vec![1.0], device()));
 
     // what it lacks is an error that says so
     let text = aten::mul_tensor(&a, &b).unwrap_err().to_string();
-    assert!(
-        text.contains("aten::mul.out") && text.contains("PrivateUse1"),
-        "{text}"
-    );
+    assert!(text.contains("aten::mul.out") && text.contains("PrivateUse1"), "{text}");
     let text = aten::t(&a).unwrap_err().to_string();
     assert!(text.contains("aten::as_strided"), "{text}");
     let text = aten::logical_not(&a).unwrap_err().to_string();
-    assert!(
-        text.contains("aten::logical_not") && text.contains("register one"),
-        "{text}"
-    );
+    assert!(text.contains("aten::logical_not") && text.contains("register one"), "{text}");
 
     // and its own kernel comes before all that
     let mut own = Library::implementation("aten", K::PrivateUse1)?;
-    own.impl_("add.Tensor", |a: &Tensor, _: &Tensor, _: Scalar| {
-        Ok(a.clone())
-    })?;
+    own.impl_("add.Tensor", |a: &Tensor, _: &Tensor, _: Scalar| Ok(a.clone()))?;
     assert!(aten::add_tensor(&a, &b, Scalar::Int(1))?.is_same(&a));
     drop((own, lib));
     assert!(aten::add_tensor(&a, &b, Scalar::Int(1)).is_err());
@@ -261,28 +226,17 @@ fn a_backend_with_the_out_variant_has_the_others() -> Result<()> {
 #[test]
 fn tables_of_structured_operators() {
     let _turn = crate::seeds::support::turn();
-    for (op, backend) in [
-        ("aten::add.Tensor", true),
-        ("aten::add_.Tensor", true),
-        ("aten::add.out", false),
-    ] {
+    for (op, backend) in
+        [("aten::add.Tensor", true), ("aten::add_.Tensor", true), ("aten::add.out", false)]
+    {
         let table = dump_table(operator(op).unwrap());
         let has = |key: &str, label: &str| {
-            table
-                .lines()
-                .any(|l| l.starts_with(&format!("{key}: ")) && l.ends_with(label))
+            table.lines().any(|l| l.starts_with(&format!("{key}: ")) && l.ends_with(label))
         };
         assert!(has("CPU", "[kernel]"), "{table}");
-        assert_eq!(
-            has("PrivateUse2", "[default backend kernel]"),
-            backend,
-            "{table}"
-        );
+        assert_eq!(has("PrivateUse2", "[default backend kernel]"), backend, "{table}");
         // Lazy and XLA functionalise, so composites that write are not for them
-        assert!(
-            !table.contains("\nXLA: ") && !table.contains("\nLazy: "),
-            "{table}"
-        );
+        assert!(!table.contains("\nXLA: ") && !table.contains("\nLazy: "), "{table}");
         assert!(has("AutogradHIP", "[autograd kernel]"), "{table}");
     }
 }

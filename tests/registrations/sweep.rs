@@ -46,9 +46,7 @@ impl Side {
         Side {
             args: case.stack.clone(),
             stack: case.stack.clone(),
-            given: (case.given.iter())
-                .map(|g| (g.tensor.clone(), g.row.clone()))
-                .collect(),
+            given: (case.given.iter()).map(|g| (g.tensor.clone(), g.row.clone())).collect(),
         }
     }
 
@@ -91,11 +89,7 @@ impl Side {
         {
             stack[i] = Value::Device(d);
         }
-        Ok(Side {
-            args: stack.clone(),
-            stack,
-            given,
-        })
+        Ok(Side { args: stack.clone(), stack, given })
     }
 
     fn call(&mut self, op: &str) -> std::result::Result<(), (String, String)> {
@@ -158,12 +152,7 @@ fn compared(case: &Case, other: &Case, d: Device) -> std::result::Result<(), Str
         return Err(format!("{} results, {} expected", theirs.len(), ours.len()));
     }
     let whole = |v: &&Value| v.tensors().next().is_none();
-    for (got, want) in there
-        .stack
-        .iter()
-        .filter(whole)
-        .zip(here.stack.iter().filter(whole))
-    {
+    for (got, want) in there.stack.iter().filter(whole).zip(here.stack.iter().filter(whole)) {
         if format!("{got:?}") != format!("{want:?}") && !matches!(want, Value::Device(_)) {
             return Err(format!("result {got:?}, expected {want:?}"));
         }
@@ -177,12 +166,7 @@ fn compared(case: &Case, other: &Case, d: Device) -> std::result::Result<(), Str
         "resize_",
         "_resize_output",
     ];
-    let base = case
-        .op
-        .trim_start_matches("aten::")
-        .split('.')
-        .next()
-        .unwrap_or("");
+    let base = case.op.trim_start_matches("aten::").split('.').next().unwrap_or("");
     for (i, (got, want)) in theirs.iter().zip(&ours).enumerate() {
         if case.json["nondeterministic"] != true && !unset.contains(&base) {
             same(got, want, place).map_err(|e| format!("result {i}: {e}"))?;
@@ -217,9 +201,7 @@ fn recorded_calls_on_a_device_from_outside_are_as_on_the_cpu() {
     let only = std::env::var("SWEEP_OP").unwrap_or_default();
     let (mut calls, mut failures) = (0, BTreeMap::<String, Vec<String>>::new());
     for file in SUCCEED.into_iter().chain(FAIL) {
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-            .join("tests/data")
-            .join(file);
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(file);
         let mut seen = BTreeMap::<String, usize>::new();
         let lines = BufReader::new(GzDecoder::new(std::fs::File::open(path).unwrap())).lines();
         for line in lines {
@@ -242,19 +224,13 @@ fn recorded_calls_on_a_device_from_outside_are_as_on_the_cpu() {
             let other = Case::parse(&line).unwrap();
             calls += 1;
             if let Err(e) = compared(&case, &other, d) {
-                failures
-                    .entry(op)
-                    .or_default()
-                    .push(format!("{}: {e}", case.id));
+                failures.entry(op).or_default().push(format!("{}: {e}", case.id));
             }
         }
     }
     for (op, list) in &failures {
         println!("{op}: {} differ, {}", list.len(), list[0]);
     }
-    println!(
-        "{calls} calls, {} differ",
-        failures.values().map(Vec::len).sum::<usize>()
-    );
+    println!("{calls} calls, {} differ", failures.values().map(Vec::len).sum::<usize>());
     assert!(calls > 0 && failures.is_empty(), "{:?}", failures.keys());
 }

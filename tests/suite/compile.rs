@@ -12,10 +12,7 @@ fn close(a: &Tensor, b: &Tensor) {
     let b = b.to_dtype(DType::F64).unwrap().to_vec::<f64>().unwrap();
     for (i, (x, y)) in a.iter().zip(&b).enumerate() {
         let same = x == y || (x.is_nan() && y.is_nan());
-        assert!(
-            same || (x - y).abs() <= 1e-5 + 1.3e-6 * y.abs(),
-            "element {i}: {x} and {y}"
-        );
+        assert!(same || (x - y).abs() <= 1e-5 + 1.3e-6 * y.abs(), "element {i}: {x} and {y}");
     }
 }
 
@@ -37,10 +34,7 @@ fn check(f: impl Fn(&Tensor) -> Result<Tensor> + Clone + Send + Sync + 'static, 
 #[test]
 fn pointwise_chains() {
     check(|x| x.exp()?.add(1)?.log()?.mul(x)?.tanh(), &randn(&[3, 5]));
-    check(
-        |x| x.gelu()?.mul(&x.sigmoid()?)?.add(&x.tanh()?),
-        &randn(&[1000]),
-    );
+    check(|x| x.gelu()?.mul(&x.sigmoid()?)?.add(&x.tanh()?), &randn(&[1000]));
     check(|x| x.relu()?.neg()?.abs()?.sqrt(), &randn(&[0, 4]));
     check(|x| x.t()?.add(2), &randn(&[4, 6]));
     check(|x| x.add(&x.t()?), &randn(&[5, 5]));
@@ -52,10 +46,7 @@ fn reductions_and_normalisation() {
     check(|x| x.log_softmax(0), &randn(&[7, 33]));
     check(|x| x.sum_dim(&[0]), &randn(&[40, 9]));
     check(|x| x.mean(), &randn(&[40, 9]));
-    check(
-        |x| x.layer_norm_with(&[33], None, None, 1e-5),
-        &randn(&[7, 33]),
-    );
+    check(|x| x.layer_norm_with(&[33], None, None, 1e-5), &randn(&[7, 33]));
     check(|x| x.var_with(1, 1, true), &randn(&[7, 33]));
     check(|x| x.amax(&[0, 1]), &randn(&[7, 33]));
     check(|x| x.argmax(1), &randn(&[7, 33]));
@@ -68,18 +59,9 @@ fn products() {
     let b = randn(&[16]);
     let (w2, b2) = (w.clone(), b.clone());
     check(move |x| x.linear(&w, Some(&b))?.gelu(), &randn(&[5, 8]));
-    check(
-        move |x| x.linear(&w2, Some(&b2))?.relu(),
-        &randn(&[2, 3, 8]),
-    );
-    check(
-        |x| x.matmul(&x.transpose(1, 2)?)?.softmax(-1),
-        &randn(&[3, 4, 8]),
-    );
-    check(
-        |x| x.scaled_dot_product_attention_with(x, x, None, true),
-        &randn(&[2, 3, 6, 8]),
-    );
+    check(move |x| x.linear(&w2, Some(&b2))?.relu(), &randn(&[2, 3, 8]));
+    check(|x| x.matmul(&x.transpose(1, 2)?)?.softmax(-1), &randn(&[3, 4, 8]));
+    check(|x| x.scaled_dot_product_attention_with(x, x, None, true), &randn(&[2, 3, 6, 8]));
 }
 
 #[test]
@@ -87,10 +69,7 @@ fn views_and_joins() {
     check(|x| Tensor::cat(&[x.clone(), x.exp()?], 1), &randn(&[3, 4]));
     check(|x| Tensor::stack(&x.unbind(0)?, 1), &randn(&[3, 4]));
     check(|x| x.slice(1, 1, 4, 2)?.mul(3), &randn(&[3, 6]));
-    check(
-        |x| x.permute(&[2, 0, 1])?.reshape(&[4, 6])?.sin(),
-        &randn(&[2, 3, 4]),
-    );
+    check(|x| x.permute(&[2, 0, 1])?.reshape(&[4, 6])?.sin(), &randn(&[2, 3, 4]));
     check(|x| x.tril()?.add(&x.triu_with(1)?), &randn(&[5, 5]));
     check(
         |x| {
@@ -121,9 +100,8 @@ fn every_layout_and_special_values() {
         let base = randn(&[6, 6]).to_dtype(dtype).unwrap();
         let big = randn(&[12, 12]).to_dtype(dtype).unwrap();
         let special = base.copied().unwrap();
-        for (i, v) in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1e30]
-            .into_iter()
-            .enumerate()
+        for (i, v) in
+            [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1e30].into_iter().enumerate()
         {
             let row = special.select(0, i as i64).unwrap();
             row.select(0, i as i64).unwrap().fill_(v).unwrap();
@@ -177,10 +155,7 @@ fn written_arguments_are_copied_back() {
     let x = Tensor::from_vec([1f32, 2.0], 2).unwrap();
     let n = Tensor::from_vec([10f32, 10.0], 2).unwrap();
     let inputs = (x.clone(), n);
-    assert_eq!(
-        f.call(&inputs).unwrap().to_vec::<f32>().unwrap(),
-        [110.0, 120.0]
-    );
+    assert_eq!(f.call(&inputs).unwrap().to_vec::<f32>().unwrap(), [110.0, 120.0]);
     assert_eq!(x.to_vec::<f32>().unwrap(), [11.0, 12.0]);
     f.call(&inputs).unwrap();
     assert_eq!(x.to_vec::<f32>().unwrap(), [21.0, 22.0]);
@@ -239,10 +214,7 @@ fn identity_and_copies_keep_their_aliasing() {
 
 #[test]
 fn shapes_recompile_up_to_the_bound() {
-    let options = CompileOptions {
-        max_variants: 2,
-        ..CompileOptions::default()
-    };
+    let options = CompileOptions { max_variants: 2, ..CompileOptions::default() };
     let f = compile_with(options, |x: &Tensor| x.add(1));
     for n in 1..4 {
         f.call(&randn(&[n])).unwrap();
@@ -253,41 +225,25 @@ fn shapes_recompile_up_to_the_bound() {
     );
     assert!(matches!(&events[1], CompileEvent::Compiled { misses, .. }
         if misses[0].reason.contains("sizes [2], had [1]")));
-    assert!(matches!(
-        &events[2],
-        CompileEvent::VariantLimit { limit: 2, .. }
-    ));
+    assert!(matches!(&events[2], CompileEvent::VariantLimit { limit: 2, .. }));
     assert_eq!(f.variants(), 2);
 }
 
 #[test]
 fn reading_data_while_capturing_names_the_line() {
-    let f = compile(|x: &Tensor| {
-        if x.sum()?.item::<f64>()? > 0.0 {
-            x.neg()
-        } else {
-            x.exp()
-        }
-    });
+    let f = compile(|x: &Tensor| if x.sum()?.item::<f64>()? > 0.0 { x.neg() } else { x.exp() });
     let err = f.call(&randn(&[3])).unwrap_err();
-    assert!(
-        matches!(err.kind(), ErrorKind::DataDependent { .. }),
-        "{err}"
-    );
+    assert!(matches!(err.kind(), ErrorKind::DataDependent { .. }), "{err}");
     let at = err.location().unwrap();
     assert!(at.file().ends_with("compile.rs"));
 
-    let options = CompileOptions {
-        eager_fallback: true,
-        ..CompileOptions::default()
-    };
-    let f = compile_with(options, |x: &Tensor| {
-        if x.sum()?.item::<f64>()? > 0.0 {
-            x.neg()
-        } else {
-            x.exp()
-        }
-    });
+    let options = CompileOptions { eager_fallback: true, ..CompileOptions::default() };
+    let f = compile_with(
+        options,
+        |x: &Tensor| {
+            if x.sum()?.item::<f64>()? > 0.0 { x.neg() } else { x.exp() }
+        },
+    );
     let x = Tensor::from_vec([1f32], 1).unwrap();
     assert_eq!(f.call(&x).unwrap().to_vec::<f32>().unwrap(), [-1.0]);
     let x = Tensor::from_vec([0f32], 1).unwrap();
@@ -337,9 +293,7 @@ fn index_out_of_range_in_a_replay_is_an_error() {
     let w = randn(&[5, 4]);
     let f = compile(move |i: &Tensor| w.embedding(i)?.exp());
     f.call(&Tensor::from_vec([0i64, 4], 2).unwrap()).unwrap();
-    let err = f
-        .call(&Tensor::from_vec([0i64, 5], 2).unwrap())
-        .unwrap_err();
+    let err = f.call(&Tensor::from_vec([0i64, 5], 2).unwrap()).unwrap_err();
     // as the eager call says it
     assert_eq!(err.python_class(), "IndexError");
     assert_eq!(err.op(), Some("aten::embedding"));
@@ -370,14 +324,8 @@ fn fusion_is_what_it_should_be() {
     };
     assert_eq!(steps(chain, &x), (1, 0));
     assert_eq!(steps(|x| x.softmax(-1), &x), (1, 0));
-    assert_eq!(
-        steps(|x| x.layer_norm_with(&[32], None, None, 1e-5), &x),
-        (1, 0)
-    );
-    assert_eq!(
-        steps(|x| x.gelu()?.mul(&x.sigmoid()?)?.add(&x.tanh()?), &x),
-        (1, 0)
-    );
+    assert_eq!(steps(|x| x.layer_norm_with(&[32], None, None, 1e-5), &x), (1, 0));
+    assert_eq!(steps(|x| x.gelu()?.mul(&x.sigmoid()?)?.add(&x.tanh()?), &x), (1, 0));
     let (w, b) = (randn(&[16, 32]), randn(&[16]));
     assert_eq!(
         steps(move |x| x.linear(&w, Some(&b))?.gelu(), &x),
@@ -433,12 +381,7 @@ fn draws_as_eagerly() {
     check_random(|x| aten::randn_like(&x.t()?, Some(DType::F64), None, None, None, None));
     check_random(|x| aten::uniform_(&aten::clone(x, None)?, -1.0, 2.0, None));
     check_random(|x| {
-        aten::normal_(
-            &aten::empty_like(x, None, None, None, None, None)?,
-            1.0,
-            2.0,
-            None,
-        )
+        aten::normal_(&aten::empty_like(x, None, None, None, None, None)?, 1.0, 2.0, None)
     });
     check_random(|x| aten::dropout(x, 0.5, true));
     // two draws keep their order
@@ -453,18 +396,9 @@ fn draws_as_eagerly() {
 fn steps_without_a_loop_form_replay_without_the_dispatcher() {
     use straightline::ops::aten;
     check(|x| aten::fill_tensor(x, &x.sum()?), &randn(&[3, 3]));
-    check(
-        |x| aten::diagonal_scatter(x, &x.sum_dim(&[0])?, 0, 0, 1),
-        &randn(&[3, 3]),
-    );
-    check(
-        |x| aten::as_strided_scatter(x, &x.sum_dim(&[0])?, &[3], &[2], Some(1)),
-        &randn(&[3, 3]),
-    );
-    check(
-        |x| aten::remainder_scalar(x, straightline::Scalar::Float(0.7)),
-        &randn(&[9]),
-    );
+    check(|x| aten::diagonal_scatter(x, &x.sum_dim(&[0])?, 0, 0, 1), &randn(&[3, 3]));
+    check(|x| aten::as_strided_scatter(x, &x.sum_dim(&[0])?, &[3], &[2], Some(1)), &randn(&[3, 3]));
+    check(|x| aten::remainder_scalar(x, straightline::Scalar::Float(0.7)), &randn(&[9]));
 }
 
 /// A product that takes in what is added to it, in more dimensions than its own.
@@ -516,10 +450,7 @@ fn products_with_residuals_are_written_where_they_are_wanted() {
             check(f, &x);
         }
         let w = w.clone();
-        check(
-            move |x| consume(&x.copied()?, x.linear(&w, None)?.relu()?),
-            &x,
-        );
+        check(move |x| consume(&x.copied()?, x.linear(&w, None)?.relu()?), &x);
     }
     // a copy of as many elements, which are not all of the product's
     let w1 = w.clone();
@@ -547,10 +478,7 @@ fn products_with_residuals_are_written_where_they_are_wanted() {
         let rows = randn(&[2, 4, 6]);
         check(move |x| rows.linear(&w2, None)?.add(x), &x);
         let (w3, b3) = (w.clone(), b.clone());
-        check(
-            move |x| x.linear(&w3, Some(&b3))?.gelu()?.add(x)?.add(x),
-            &x,
-        );
+        check(move |x| x.linear(&w3, Some(&b3))?.gelu()?.add(x)?.add(x), &x);
     }
 }
 
@@ -568,22 +496,11 @@ fn sums_begin_at_zero() {
         |x| x.to(DType::F16)?.sum()?.to(DType::F32),
     ];
     for dtype in [DType::F32, DType::F64] {
-        let x = Tensor::zeros([2, 3])
-            .unwrap()
-            .neg()
-            .unwrap()
-            .to(dtype)
-            .unwrap();
+        let x = Tensor::zeros([2, 3]).unwrap().neg().unwrap().to(dtype).unwrap();
         for sum in sums {
             for got in [sum(&x), compile(sum).call(&x)] {
-                let got: Vec<f64> = got
-                    .unwrap()
-                    .to(DType::F64)
-                    .unwrap()
-                    .view(-1)
-                    .unwrap()
-                    .to_vec()
-                    .unwrap();
+                let got: Vec<f64> =
+                    got.unwrap().to(DType::F64).unwrap().view(-1).unwrap().to_vec().unwrap();
                 assert!(got.iter().all(|n| n.to_bits() == 0), "{dtype}: {got:?}");
             }
         }
@@ -593,25 +510,15 @@ fn sums_begin_at_zero() {
 #[test]
 fn a_number_alone_keeps_its_dtype() {
     let number = Tensor::wrapped_number(2.5).unwrap();
-    for f in [
-        |x: &Tensor| x.neg(),
-        |x: &Tensor| x.sin(),
-        |x: &Tensor| x.copied(),
-    ] {
-        let dtypes = (
-            f(&number).unwrap().dtype(),
-            compile(f).call(&number).unwrap().dtype(),
-        );
+    for f in [|x: &Tensor| x.neg(), |x: &Tensor| x.sin(), |x: &Tensor| x.copied()] {
+        let dtypes = (f(&number).unwrap().dtype(), compile(f).call(&number).unwrap().dtype());
         assert_eq!(dtypes, (DType::F64, DType::F64));
     }
 }
 
 #[test]
 fn any_number_of_variants_may_be_asked_for() {
-    let options = CompileOptions {
-        max_variants: usize::MAX,
-        ..CompileOptions::default()
-    };
+    let options = CompileOptions { max_variants: usize::MAX, ..CompileOptions::default() };
     let f = compile_with(options, |x: &Tensor| x.relu());
     for n in 1..4 {
         f.call(&randn(&[n])).unwrap();

@@ -26,17 +26,11 @@ fn conjugation_is_a_bit() {
     assert_eq!(c.to_string(), "tensor([ 1.-2.0000j, -3.-0.5000j])");
     assert!(!c.conj().unwrap().is_conj());
     assert!(!c.add(&x).unwrap().is_conj());
-    assert_eq!(
-        values(&c.mul(&x).unwrap()),
-        [C::new(5.0, 0.0), C::new(9.25, 0.0)]
-    );
+    assert_eq!(values(&c.mul(&x).unwrap()), [C::new(5.0, 0.0), C::new(9.25, 0.0)]);
     let resolved = c.resolve_conj().unwrap();
     assert!(!resolved.is_conj() && !resolved.shares_storage_with(&x));
     assert_eq!(values(&aten::_conj_physical(&c).unwrap()), values(&x));
-    assert_eq!(
-        c.select(0, 0).unwrap().item::<Scalar>().unwrap(),
-        Scalar::Complex(1.0, -2.0)
-    );
+    assert_eq!(c.select(0, 0).unwrap().item::<Scalar>().unwrap(), Scalar::Complex(1.0, -2.0));
 }
 
 #[test]
@@ -57,8 +51,7 @@ fn parts_of_a_conjugate() {
 fn writes_go_through_the_bit() {
     let x = x();
     let c = x.conj().unwrap();
-    c.copy_(&Tensor::from_vec([C::new(0.0, 1.0), C::new(2.0, 0.0)], -1).unwrap())
-        .unwrap();
+    c.copy_(&Tensor::from_vec([C::new(0.0, 1.0), C::new(2.0, 0.0)], -1).unwrap()).unwrap();
     assert_eq!(values(&x), [C::new(0.0, -1.0), C::new(2.0, 0.0)]);
     c.add_(Scalar::Complex(0.0, 1.0)).unwrap();
     assert_eq!(values(&x), [C::new(0.0, -2.0), C::new(2.0, -1.0)]);
@@ -254,9 +247,5 @@ fn what_complex_numbers_are_refused_by() {
         };
     }
     let list: Vec<String> = passed.into_iter().collect();
-    assert!(
-        list.is_empty() && refused > 1000,
-        "of {refused}:\n{}",
-        list.join("\n")
-    );
+    assert!(list.is_empty() && refused > 1000, "of {refused}:\n{}", list.join("\n"));
 }

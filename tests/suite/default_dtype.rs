@@ -8,20 +8,15 @@ use straightline::{
 
 #[test]
 fn literals_factories_and_promotion_follow_it() {
-    alone(
-        "default_dtype::literals_factories_and_promotion_follow_it",
-        || follow().unwrap(),
-    );
+    alone("default_dtype::literals_factories_and_promotion_follow_it", || follow().unwrap());
 }
 
 fn follow() -> Result<()> {
     let ints = tensor([1, 2, 4])?;
     let single = tensor([1f32, 2.0])?;
-    for (dtype, complex) in [
-        (DType::F64, DType::C128),
-        (DType::BF16, DType::C64),
-        (DType::F32, DType::C64),
-    ] {
+    for (dtype, complex) in
+        [(DType::F64, DType::C128), (DType::BF16, DType::C64), (DType::F32, DType::C64)]
+    {
         set_default_dtype(dtype)?;
         assert_eq!(default_dtype(), dtype);
         // the process's, not the thread's
@@ -87,10 +82,9 @@ fn only_floating_dtypes_can_be_set() {
 
 #[test]
 fn a_compiled_function_is_compiled_for_each_default() {
-    alone(
-        "default_dtype::a_compiled_function_is_compiled_for_each_default",
-        || compiled().unwrap(),
-    );
+    alone("default_dtype::a_compiled_function_is_compiled_for_each_default", || {
+        compiled().unwrap()
+    });
 }
 
 fn compiled() -> Result<()> {
@@ -139,10 +133,7 @@ fn a_captured_function_cannot_set_it() {
         x.neg()
     };
     let x = tensor([1.0]).unwrap();
-    for e in [
-        compile(set).call(&x).unwrap_err(),
-        functionalize(set).call(&x).unwrap_err(),
-    ] {
+    for e in [compile(set).call(&x).unwrap_err(), functionalize(set).call(&x).unwrap_err()] {
         assert!(matches!(e.kind(), ErrorKind::NotCaptured { .. }), "{e}");
         assert!(e.to_string().contains("default_dtype.rs"), "{e}");
     }

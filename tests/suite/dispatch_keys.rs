@@ -87,18 +87,10 @@ fn members_of_aliases() {
         K::CompositeExplicitAutograd,
         K::CompositeExplicitAutogradNonFunctional,
     ];
-    for (key, fields) in K::ALL
-        .iter()
-        .zip(lines(false))
-        .filter(|(k, _)| k.is_runtime())
-    {
+    for (key, fields) in K::ALL.iter().zip(lines(false)).filter(|(k, _)| k.is_runtime()) {
         let want: Vec<&str> = fields[6].split(',').filter(|f| *f != "-").collect();
         for alias in aliases {
-            assert_eq!(
-                key.is_included_in(alias),
-                want.contains(&alias.name()),
-                "{key} in {alias}"
-            );
+            assert_eq!(key.is_included_in(alias), want.contains(&alias.name()), "{key} in {alias}");
             assert_eq!(key.is_included_in(alias), alias.expansion().has(*key));
         }
     }
@@ -107,11 +99,7 @@ fn members_of_aliases() {
 #[test]
 fn backends_behind_autograd() {
     let mut behind = 0;
-    for (key, fields) in K::ALL
-        .iter()
-        .zip(lines(false))
-        .filter(|(k, _)| k.is_runtime())
-    {
+    for (key, fields) in K::ALL.iter().zip(lines(false)).filter(|(k, _)| k.is_runtime()) {
         let want = if fields[5] == "-" { 0 } else { raw(fields[5]) };
         assert_eq!(key.backends_behind_autograd().raw(), want, "{key}");
         behind += usize::from(fields[5] != "-");

@@ -26,10 +26,7 @@ struct Cell {
     falls: bool,
 }
 
-const NOTHING: Cell = Cell {
-    why: Provenance::Missing,
-    falls: false,
-};
+const NOTHING: Cell = Cell { why: Provenance::Missing, falls: false };
 
 /// Keys with a kernel; `true` where it is a fallthrough.
 type Registered = BTreeMap<K, bool>;
@@ -47,10 +44,7 @@ struct PyTorch {
 }
 
 fn key(name: &str) -> K {
-    *K::ALL
-        .iter()
-        .find(|k| k.name() == name)
-        .unwrap_or_else(|| panic!("no key {name}"))
+    *K::ALL.iter().find(|k| k.name() == name).unwrap_or_else(|| panic!("no key {name}"))
 }
 
 fn keys(names: &str) -> Registered {
@@ -76,10 +70,7 @@ fn cell(letter: char) -> Cell {
         '.' => Provenance::Missing,
         other => panic!("no label {other}"),
     };
-    Cell {
-        why,
-        falls: letter.is_ascii_uppercase(),
-    }
+    Cell { why, falls: letter.is_ascii_uppercase() }
 }
 
 fn unpacked(text: &str) -> Vec<Cell> {
@@ -100,9 +91,7 @@ fn unpacked(text: &str) -> Vec<Cell> {
 fn pytorch() -> PyTorch {
     let packed = include_bytes!("../data/dispatch_tables.txt.gz");
     let mut text = String::new();
-    flate2::read::GzDecoder::new(&packed[..])
-        .read_to_string(&mut text)
-        .unwrap();
+    flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut text).unwrap();
     let mut lines = text.lines();
     let mut heading = |word: &str| {
         let line = lines.next().unwrap();
@@ -126,11 +115,7 @@ fn pytorch() -> PyTorch {
             (name.to_string(), op)
         })
         .collect();
-    PyTorch {
-        slots,
-        fallbacks,
-        operators,
-    }
+    PyTorch { slots, fallbacks, operators }
 }
 
 /// The table that our rules make of registrations and fallbacks.
@@ -156,15 +141,10 @@ fn printed(slots: &[K], op: OperatorHandle) -> Vec<Cell> {
     for line in text.lines() {
         let (name, rest) = line.split_once(": ").unwrap();
         let label = rest.rsplit_once('[').unwrap().1.trim_end_matches(']');
-        let why = ALL_RULES
-            .into_iter()
-            .find(|p| p.label() == label)
-            .unwrap_or_else(|| panic!("{line}"));
+        let why =
+            ALL_RULES.into_iter().find(|p| p.label() == label).unwrap_or_else(|| panic!("{line}"));
         let slot = slots.iter().position(|s| s.name() == name).unwrap();
-        cells[slot] = Cell {
-            why,
-            falls: rest.starts_with("fallthrough "),
-        };
+        cells[slot] = Cell { why, falls: rest.starts_with("fallthrough ") };
     }
     cells
 }
@@ -212,11 +192,8 @@ fn registered_for_real_they_give_the_same() {
         let mut library = Library::new("pytorch_tables").unwrap();
         let handle = library.def(&format!("{short}() -> ()")).unwrap();
         for (key, falls) in &op.registered {
-            let kernel = if *falls {
-                Kernel::fallthrough()
-            } else {
-                Kernel::boxed(|_, _, _| Ok(()))
-            };
+            let kernel =
+                if *falls { Kernel::fallthrough() } else { Kernel::boxed(|_, _, _| Ok(())) };
             library.impl_at(short, *key, kernel).unwrap();
         }
         let ours = printed(&pytorch.slots, handle);
@@ -241,10 +218,7 @@ fn registered(op: OperatorHandle) -> Registered {
         };
         if !line.contains("(inactive)") {
             let flags = rest.rsplit_once('[').unwrap().1;
-            out.insert(
-                key(name.trim_end_matches("[alias]")),
-                flags.contains("fallthrough"),
-            );
+            out.insert(key(name.trim_end_matches("[alias]")), flags.contains("fallthrough"));
         }
     }
     out
@@ -255,12 +229,7 @@ fn our_fallbacks(slots: &[K]) -> Registered {
     let mut library = Library::new("fallback_probe").unwrap();
     let op = library.def("f(Tensor x) -> Tensor").unwrap();
     let cells = printed(slots, op);
-    slots
-        .iter()
-        .zip(cells)
-        .filter(|(_, c)| *c != NOTHING)
-        .map(|(k, c)| (*k, c.falls))
-        .collect()
+    slots.iter().zip(cells).filter(|(_, c)| *c != NOTHING).map(|(k, c)| (*k, c.falls)).collect()
 }
 
 fn is_functorch(k: K) -> bool {
@@ -312,10 +281,7 @@ fn explained(k: K, theirs: Option<bool>, ours: Option<bool>) -> Option<&'static 
             Some("structured in PyTorch, and here made of its functional variant")
         }
         (Some(_), None)
-            if matches!(
-                k,
-                K::AutogradNestedTensor | K::CompositeImplicitAutogradNestedTensor
-            ) =>
+            if matches!(k, K::AutogradNestedTensor | K::CompositeImplicitAutogradNestedTensor) =>
         {
             Some("nested tensors: fewer operators")
         }
@@ -350,8 +316,7 @@ fn part(slot: K) -> &'static str {
 /// name.
 fn read(schema: &FunctionSchema) -> Vec<(String, &str)> {
     let read = schema.args.iter().filter(|a| !a.is_out());
-    read.map(|a| (a.ty.to_string().replace("SymInt", "int"), a.name.as_str()))
-        .collect()
+    read.map(|a| (a.ty.to_string().replace("SymInt", "int"), a.name.as_str())).collect()
 }
 
 /// The forms of an operator that write are made of it by one rule, so that none is missing: an
@@ -441,11 +406,7 @@ fn our_tables_are_pytorchs_except_where_we_say_so() {
             unexplained.push(format!("{name}: schema\n  {schema}\n  {}", theirs.schema));
         }
         let mine = registered(*op);
-        let keys: BTreeSet<K> = mine
-            .keys()
-            .chain(theirs.registered.keys())
-            .copied()
-            .collect();
+        let keys: BTreeSet<K> = mine.keys().chain(theirs.registered.keys()).copied().collect();
         for k in keys {
             let (t, o) = (theirs.registered.get(&k).copied(), mine.get(&k).copied());
             if t == o {
@@ -508,10 +469,7 @@ fn our_tables_are_pytorchs_except_where_we_say_so() {
             text += &format!("  {slot}: PyTorch {}, here {}\n", kind(t), kind(o));
         }
     }
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/data/dispatch_differences.txt"
-    );
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/dispatch_differences.txt");
     if std::env::var_os("UPDATE_DIFFERENCES").is_some() {
         std::fs::write(path, &text).unwrap();
     }

@@ -30,8 +30,7 @@ fn logger(namespace: &str, schema: &str, tags: &[&str]) -> (Library, Log) {
         Ok(())
     })
     .unwrap();
-    lib.impl_at("log", DispatchKey::Meta, |_: &Tensor| Ok(()))
-        .unwrap();
+    lib.impl_at("log", DispatchKey::Meta, |_: &Tensor| Ok(())).unwrap();
     (lib, log)
 }
 
@@ -60,10 +59,7 @@ fn operators_without_results_are_called_at_every_replay_in_their_order() {
     assert_eq!(eager, [2.0, 0.0, 0.0, 0.0]);
     let compiled = compile(run.clone());
     for _ in 0..3 {
-        assert_eq!(
-            compiled.call(&x).unwrap().to_vec::<f32>().unwrap(),
-            [-0.0, -0.0]
-        );
+        assert_eq!(compiled.call(&x).unwrap().to_vec::<f32>().unwrap(), [-0.0, -0.0]);
         assert_eq!(taken(&log), eager);
     }
     // the graph's text has them, and parses back
@@ -129,8 +125,7 @@ fn an_operator_with_results_and_an_effect_is_called_though_nobody_uses_them() {
     let seen = log.clone();
     let mut lib = Library::new("effects_results").unwrap();
     for (name, tag) in [("counted", "effect"), ("read", "reads"), ("free", "pure")] {
-        lib.def_with_tags(&format!("{name}(Tensor x) -> Tensor"), &[tag])
-            .unwrap();
+        lib.def_with_tags(&format!("{name}(Tensor x) -> Tensor"), &[tag]).unwrap();
         let seen = seen.clone();
         let number = name.len() as f32 + if tag == "pure" { 0.5 } else { 0.0 };
         lib.impl_at(name, DispatchKey::CPU, move |x: &Tensor| {
@@ -138,8 +133,7 @@ fn an_operator_with_results_and_an_effect_is_called_though_nobody_uses_them() {
             x.neg()
         })
         .unwrap();
-        lib.impl_at(name, DispatchKey::Meta, |x: &Tensor| x.neg())
-            .unwrap();
+        lib.impl_at(name, DispatchKey::Meta, |x: &Tensor| x.neg()).unwrap();
     }
     let [counted, read, free] = ["counted", "read", "free"].map(|name| {
         let op = straightline::dispatch::operator(&format!("effects_results::{name}")).unwrap();
@@ -239,10 +233,7 @@ fn an_error_of_a_replay_names_operator_operands_and_line() {
     assert_eq!(e.op(), Some("aten::remainder_.Tensor"));
     assert_eq!(e.operands().len(), 2);
     assert_eq!(e.location(), eager.location());
-    assert!(
-        e.location()
-            .is_some_and(|at| at.file().ends_with("effects.rs"))
-    );
+    assert!(e.location().is_some_and(|at| at.file().ends_with("effects.rs")));
     assert!(matches!(e.kind(), ErrorKind::Kernel(_)), "{e}");
 }
 
@@ -295,10 +286,7 @@ fn a_meta_kernel_that_panics_is_an_error_of_the_capture() -> Result<()> {
     let p = operator("effects_meta_panic::p")?.typed::<(&Tensor,), Tensor>()?;
     let f = compile(move |x: &Tensor| p.call((x,))?.mul(2));
     let e = f.call(&Tensor::ones([2, 2])?).unwrap_err();
-    assert!(
-        matches!(e.kind(), ErrorKind::Panic(text) if text.ends_with("only vectors")),
-        "{e}"
-    );
+    assert!(matches!(e.kind(), ErrorKind::Panic(text) if text.ends_with("only vectors")), "{e}");
     assert_eq!(e.op(), Some("effects_meta_panic::p"));
     assert_eq!(f.call(&Tensor::ones([2])?)?.to_vec::<f32>()?, [4.0, 4.0]);
     Ok(())
@@ -315,14 +303,8 @@ fn what_capture_has_no_value_of_can_run_eagerly() -> Result<()> {
     let x = &Tensor::ones([2])?;
     let e = compile(f).call(x).unwrap_err();
     assert!(matches!(e.kind(), ErrorKind::NotCaptured { .. }), "{e:?}");
-    let options = CompileOptions {
-        eager_fallback: true,
-        ..Default::default()
-    };
-    assert_eq!(
-        compile_with(options.clone(), f).call(x)?.to_vec::<f32>()?,
-        [3.0, 3.0]
-    );
+    let options = CompileOptions { eager_fallback: true, ..Default::default() };
+    assert_eq!(compile_with(options.clone(), f).call(x)?.to_vec::<f32>()?, [3.0, 3.0]);
     // a write that capture does not know to make, and an operator without a Meta kernel
     let repeated = |x: &Tensor| x.i(..1)?.copied()?.expand([2])?.masked_fill_(&x.gt(0)?, 3);
     assert!(compile(repeated).call(x).is_err());
@@ -352,10 +334,8 @@ fn what_capture_has_no_value_of_can_run_eagerly() -> Result<()> {
 fn running_statistics_in_one_memory_move_one_after_the_other() -> Result<()> {
     let x = f(&[1.0, 2.0, 4.0, 8.0]).view([2, 2])?;
     // one tensor; two views of one
-    let both: [fn(&Tensor) -> Result<(Tensor, Tensor)>; 2] = [
-        |s| Ok((s.i(0)?, s.i(0)?)),
-        |s| Ok((s.view(-1)?.i(0..2)?, s.view(-1)?.i(1..3)?)),
-    ];
+    let both: [fn(&Tensor) -> Result<(Tensor, Tensor)>; 2] =
+        [|s| Ok((s.i(0)?, s.i(0)?)), |s| Ok((s.view(-1)?.i(0..2)?, s.view(-1)?.i(1..3)?))];
     for statistics in both {
         let normalize = move |x: &Tensor, s: &Tensor| {
             let (mean, var) = statistics(s)?;
@@ -380,21 +360,12 @@ fn alternate(
     arguments: &[fn() -> Result<(Tensor, Tensor)>],
 ) -> Result<()> {
     let compiled = compile(f);
-    for (round, make) in arguments
-        .iter()
-        .cycle()
-        .take(3 * arguments.len())
-        .enumerate()
-    {
+    for (round, make) in arguments.iter().cycle().take(3 * arguments.len()).enumerate() {
         let ((a, b), (c, d)) = (make()?, make()?);
         let values = |t: &Tensor| t.to_vec::<f32>();
         let (want, got) = (f(&a, &b)?, compiled.call((&c, &d))?);
         assert_eq!(values(&got)?, values(&want)?, "call {round}");
-        assert_eq!(
-            (values(&c)?, values(&d)?),
-            (values(&a)?, values(&b)?),
-            "call {round}"
-        );
+        assert_eq!((values(&c)?, values(&d)?), (values(&a)?, values(&b)?), "call {round}");
     }
     assert!(compiled.variants() <= arguments.len());
     Ok(())
@@ -513,12 +484,9 @@ fn a_failed_check_keeps_later_draws_from_happening() {
         assert_eq!(Tensor::rand([3])?.to_vec::<f32>()?, first);
         Ok(())
     };
-    alone(
-        "effects::a_failed_check_keeps_later_draws_from_happening",
-        || {
-            check().unwrap();
-        },
-    );
+    alone("effects::a_failed_check_keeps_later_draws_from_happening", || {
+        check().unwrap();
+    });
 }
 
 #[test]
@@ -531,11 +499,7 @@ fn a_thread_that_hides_backends_gets_the_errors_of_eager_code() -> Result<()> {
     for key in [DispatchKey::CPU, DispatchKey::Dense] {
         let _guard = ExcludeGuard::new(DispatchKeySet::of(&[key]));
         let eager = relu(&x).err().map(|e| e.kind().to_string());
-        assert_eq!(
-            compiled.call(&x).err().map(|e| e.kind().to_string()),
-            eager,
-            "{key}"
-        );
+        assert_eq!(compiled.call(&x).err().map(|e| e.kind().to_string()), eager, "{key}");
     }
     Ok(())
 }

@@ -17,37 +17,17 @@ fn linear_algebra_fails_with_a_kind_of_its_own() -> Result<()> {
         (&singular, |a| a.inverse(), "_LinAlgError"),
         (&singular, |a| a.solve(a), "_LinAlgError"),
         (&singular, |a| a.matrix_power(-1), "_LinAlgError"),
-        (
-            &singular,
-            |a| aten::cholesky_inverse(a, false),
-            "_LinAlgError",
-        ),
-        (
-            &singular,
-            |a| Ok(aten::linalg_inv_ex(a, true)?.0),
-            "_LinAlgError",
-        ),
+        (&singular, |a| aten::cholesky_inverse(a, false), "_LinAlgError"),
+        (&singular, |a| Ok(aten::linalg_inv_ex(a, true)?.0), "_LinAlgError"),
         (&indefinite, |a| a.cholesky(), "_LinAlgError"),
-        (
-            &indefinite,
-            |a| Ok(aten::linalg_cholesky_ex(a, false, true)?.0),
-            "_LinAlgError",
-        ),
+        (&indefinite, |a| Ok(aten::linalg_cholesky_ex(a, false, true)?.0), "_LinAlgError"),
         (&nan, |a| Ok(a.svd_with(true)?.1), "_LinAlgError"),
         (&nan, |a| a.svdvals(), "_LinAlgError"),
         (&nan, |a| a.pinv(), "_LinAlgError"),
         (&nan, |a| a.matrix_norm_with(2), "_LinAlgError"),
         (&nan, |a| Ok(a.eig()?.0), "RuntimeError"),
-        (
-            &singular,
-            |a| Ok(aten::linalg_lu_factor(a, true)?.0),
-            "RuntimeError",
-        ),
-        (
-            &singular,
-            |a| Tensor::zeros([2, 3])?.solve(a),
-            "RuntimeError",
-        ),
+        (&singular, |a| Ok(aten::linalg_lu_factor(a, true)?.0), "RuntimeError"),
+        (&singular, |a| Tensor::zeros([2, 3])?.solve(a), "RuntimeError"),
     ];
     for (i, (a, f, class)) in calls.into_iter().enumerate() {
         let eager = f(a).unwrap_err();
@@ -69,9 +49,7 @@ fn memory_that_runs_out_names_the_operator_and_the_line() -> Result<()> {
         ("aten::zeros", line!(), |_| Tensor::zeros([1i64 << 45])),
         ("aten::arange", line!(), |_| Tensor::arange(1i64 << 45)),
         // the large one is in the midst of the graph
-        ("aten::expand", line!(), |x| {
-            x.expand([1i64 << 45, 2])?.cumsum(0)?.sum_dim(0)
-        }),
+        ("aten::expand", line!(), |x| x.expand([1i64 << 45, 2])?.cumsum(0)?.sum_dim(0)),
     ];
     for (name, line, f) in calls {
         let x = Tensor::ones([2])?;
@@ -79,10 +57,7 @@ fn memory_that_runs_out_names_the_operator_and_the_line() -> Result<()> {
         let ran = [f(&x), compiled.call(&x), compiled.call(&x)];
         for e in ran.map(|r| r.unwrap_err()) {
             assert!(matches!(e.kind(), ErrorKind::Memory(_)), "{name}: {e}");
-            assert!(
-                e.op().is_some_and(|op| op.starts_with("aten::")),
-                "{name}: {e}"
-            );
+            assert!(e.op().is_some_and(|op| op.starts_with("aten::")), "{name}: {e}");
             let at = e.location().unwrap_or_else(|| panic!("{name}: {e}"));
             assert!(at.file().ends_with("errors.rs"), "{name}: {e}");
             assert!((line..line + 3).contains(&at.line()), "{name}: {e}");
@@ -191,10 +166,7 @@ fn an_extreme_of_nothing_says_whose_it_is() -> Result<()> {
     let said = none.max_dim(0).unwrap_err().to_string();
     assert!(said.contains("max(): Expected reduction dim 0"), "{said}");
     let said = none.argmin(0).unwrap_err().to_string();
-    assert!(
-        said.contains("argmin(): Expected reduction dim 0"),
-        "{said}"
-    );
+    assert!(said.contains("argmin(): Expected reduction dim 0"), "{said}");
     Ok(())
 }
 
@@ -211,10 +183,7 @@ fn a_missing_backend_is_told_in_three_lines() {
         let lines: Vec<&str> = said.lines().collect();
         assert_eq!(lines.len(), 3, "{said}");
         assert!(lines[0].contains("This build has no CUDA"), "{said}");
-        assert!(
-            lines[1].contains("only available for these backends: [CPU"),
-            "{said}"
-        );
+        assert!(lines[1].contains("only available for these backends: [CPU"), "{said}");
         assert!(lines[2].contains("dump_table"), "{said}");
     });
 }
@@ -235,9 +204,7 @@ fn default_overloads_have_their_short_names() -> Result<()> {
         assert_eq!(operator(short)?.name().to_string(), full, "{short}");
     }
     assert!(operator("aten::no_such_operator").is_err());
-    let relu = all_operators()
-        .into_iter()
-        .find(|op| op.name().to_string() == "aten::relu");
+    let relu = all_operators().into_iter().find(|op| op.name().to_string() == "aten::relu");
     assert!(relu.is_some_and(|op| op.has_kernel(DispatchKey::CPU)));
     Ok(())
 }
@@ -285,16 +252,8 @@ fn captured_calls_fail_under_the_name_that_eager_ones_have() -> Result<()> {
             panic!("call {i} does not fail both ways");
         };
         assert_eq!(eager.op(), compiled.op(), "{i}: {eager}; {compiled}");
-        assert_eq!(
-            eager.operands(),
-            compiled.operands(),
-            "{i}: {eager}; {compiled}"
-        );
-        assert_eq!(
-            eager.python_class(),
-            compiled.python_class(),
-            "{i}: {eager}; {compiled}"
-        );
+        assert_eq!(eager.operands(), compiled.operands(), "{i}: {eager}; {compiled}");
+        assert_eq!(eager.python_class(), compiled.python_class(), "{i}: {eager}; {compiled}");
     }
     Ok(())
 }
@@ -311,9 +270,7 @@ fn a_refused_dtype_is_no_question_of_data() -> Result<()> {
         (&x, |x| aten::bincount(x, None, 0)),
         (&c, |x| Ok(aten::_unique2(x, true, false, false)?.0)),
         (&c, |x| Ok(aten::unique_dim(x, 0, true, false, false)?.0)),
-        (&c, |x| {
-            Ok(aten::unique_consecutive(x, false, false, None)?.0)
-        }),
+        (&c, |x| Ok(aten::unique_consecutive(x, false, false, None)?.0)),
         (&c, |x| Ok(aten::_unique(x, true, false)?.0)),
     ];
     for (i, (x, f)) in calls.into_iter().enumerate() {
@@ -338,10 +295,7 @@ fn a_panic_in_a_kernel_is_an_error_of_its_kind() -> Result<()> {
     let f = compile(move |x: &Tensor| h.call((x,))?.mul(2));
     assert_eq!(f.call(&tensor([1f32])?)?.to_vec::<f32>()?, [2.0]);
     let e = f.call(&tensor([-1f32])?).unwrap_err();
-    assert!(
-        matches!(e.kind(), ErrorKind::Panic(text) if text == "it is negative"),
-        "{e}"
-    );
+    assert!(matches!(e.kind(), ErrorKind::Panic(text) if text == "it is negative"), "{e}");
     assert_eq!(e.op(), Some("panics::sometimes"));
     assert_eq!(f.call(&tensor([1f32])?)?.to_vec::<f32>()?, [2.0]);
     Ok(())
@@ -368,14 +322,8 @@ fn an_operator_that_writes_over_what_it_reads_is_refused_by_name() -> Result<()>
     let x = || tensor([1f32, 2.0, 3.0]);
     let e = compile(f).call(&x()?).unwrap_err();
     assert!(matches!(e.kind(), ErrorKind::NotCaptured { .. }), "{e}");
-    assert_eq!(
-        (e.op(), e.operands().len()),
-        (Some("errors_overlap::write"), 2)
-    );
-    let options = CompileOptions {
-        eager_fallback: true,
-        ..CompileOptions::default()
-    };
+    assert_eq!((e.op(), e.operands().len()), (Some("errors_overlap::write"), 2));
+    let options = CompileOptions { eager_fallback: true, ..CompileOptions::default() };
     let f = straightline::compile_with(options, f);
     assert_eq!(f.call(&x()?)?.item::<f32>()?, 10.0);
     Ok(())
@@ -402,11 +350,7 @@ fn an_lstm_without_a_cell_state_is_an_error() -> Result<()> {
 fn a_gradient_of_other_steps_than_the_layers_is_an_error() -> Result<()> {
     use straightline::ops::aten;
     let x = Tensor::ones([4, 2, 3])?;
-    let (w_ih, w_hh, bias) = (
-        Tensor::ones([20, 3])?,
-        Tensor::ones([20, 5])?,
-        Tensor::ones([20])?,
-    );
+    let (w_ih, w_hh, bias) = (Tensor::ones([20, 3])?, Tensor::ones([20, 5])?, Tensor::ones([20])?);
     let state = Tensor::zeros([1, 2, 5])?;
     let (lstm, hidden) = (2, 5);
     let (y, h, c, workspace) = aten::mkldnn_rnn_layer(
@@ -493,10 +437,7 @@ fn a_graph_by_hand_is_compared_with_what_operators_make() {
             "  %1: i64[4,4] = aten::relu(%x0)\n  return %1",
             "aten::relu makes f32[4, 4], the graph says i64[4, 4]",
         ),
-        (
-            "  %1: f32[4] = aten::select.int(%x0, dim=0, index=9)\n  return %1",
-            "out of range",
-        ),
+        ("  %1: f32[4] = aten::select.int(%x0, dim=0, index=9)\n  return %1", "out of range"),
         (
             "  %1: f32[4,4] = aten::select_scatter(%x0, %x0, dim=0, index=0)\n  return %1",
             "select_scatter",
@@ -507,10 +448,6 @@ fn a_graph_by_hand_is_compared_with_what_operators_make() {
     }
     let copy = "graph(%x: f32[2,3], %y: f32[3,2,3]) {
   %1: f32[2,3] = aten::copy(%x, %y, non_blocking=false)\n  return %1\n}";
-    assert!(
-        Traced::from_graph(Graph::parse(copy).unwrap())
-            .lower()
-            .is_err()
-    );
+    assert!(Traced::from_graph(Graph::parse(copy).unwrap()).lower().is_err());
     lowered("  %1: f32[4,4] = aten::relu(%x0)\n  return %1").expect("a sound graph");
 }

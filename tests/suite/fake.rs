@@ -114,17 +114,10 @@ fn reading_data_is_an_error() -> Result<()> {
     for e in &errors {
         assert!(is_of_data(e), "{e}");
     }
-    assert!(
-        errors[0].to_string().contains("fake tensor"),
-        "{}",
-        errors[0]
-    );
+    assert!(errors[0].to_string().contains("fake tensor"), "{}", errors[0]);
     assert_eq!(x.to_string(), "FakeTensor(..., device='cpu', size=(1,))");
     let there = x.to_device(gpu())?;
-    assert_eq!(
-        there.to_string(),
-        "FakeTensor(..., device='cuda', size=(1,))"
-    );
+    assert_eq!(there.to_string(), "FakeTensor(..., device='cuda', size=(1,))");
     Ok(())
 }
 
@@ -151,10 +144,7 @@ fn real_tensors_mix_where_the_mode_allows_them() -> Result<()> {
     assert_eq!(real.to_vec::<f32>()?, [1.0; 4]);
 
     let e = x.add(&y).unwrap_err();
-    assert!(
-        matches!(e.kind(), ErrorKind::Mode(ModeError::MixedFakeModes)),
-        "{e}"
-    );
+    assert!(matches!(e.kind(), ErrorKind::Mode(ModeError::MixedFakeModes)), "{e}");
     assert!(allowing.from_tensor(&x).is_err());
     assert!(allowing.clone().from_tensor(&y)?.is_same(&y));
     Ok(())
@@ -167,10 +157,7 @@ fn devices_are_checked_as_kernels_check_them() -> Result<()> {
     let there = here.to_device(gpu())?;
     let e = here.add(&there).unwrap_err();
     assert!(matches!(e.kind(), ErrorKind::Device(_)), "{e}");
-    assert!(
-        e.to_string().contains("two different devices cpu, cuda"),
-        "{e}"
-    );
+    assert!(e.to_string().contains("two different devices cpu, cuda"), "{e}");
     // 0-dim CPU tensors go anywhere, and so do indices
     let number = mode.from_tensor(&tensor(2.0)?)?;
     assert_eq!(number.mul(&there)?.device(), gpu());

@@ -33,11 +33,7 @@ fn one_kernel(
     let c = compile(f);
     let lowered = c.trace(x).unwrap().lower().unwrap();
     let plan = lowered.schedule();
-    assert_eq!(
-        (plan.steps.len(), plan.kernels().count()),
-        (1, 1),
-        "{what}:\n{plan}"
-    );
+    assert_eq!((plan.steps.len(), plan.kernels().count()), (1, 1), "{what}:\n{plan}");
     let got = c.call(x).unwrap();
     assert_eq!(got.sizes(), want.sizes(), "{what}");
     assert_eq!(got.strides(), want.strides(), "{what}");
@@ -53,15 +49,9 @@ fn pads() {
     one_kernel("constant, cropped", &x, |x| {
         aten::relu(&aten::constant_pad_nd(x, &[-4, 9, 0, -1], f64::NAN.into())?)
     });
-    one_kernel("reflect", &x, |x| {
-        aten::neg(&aten::pad(x, &[4, 2, 1, 3], "reflect", None)?)
-    });
-    one_kernel("replicate", &x, |x| {
-        aten::neg(&aten::pad(x, &[4, 2, 1, -3], "replicate", None)?)
-    });
-    one_kernel("circular", &x, |x| {
-        aten::neg(&aten::pad(x, &[4, 2, 1, 3], "circular", None)?)
-    });
+    one_kernel("reflect", &x, |x| aten::neg(&aten::pad(x, &[4, 2, 1, 3], "reflect", None)?));
+    one_kernel("replicate", &x, |x| aten::neg(&aten::pad(x, &[4, 2, 1, -3], "replicate", None)?));
+    one_kernel("circular", &x, |x| aten::neg(&aten::pad(x, &[4, 2, 1, 3], "circular", None)?));
     one_kernel("pad, pointwise, extreme of a row", &x, |x| {
         let y = aten::relu(&aten::reflection_pad2d(x, &[7, 7, 0, 0])?)?;
         aten::amax(&y, &[3], false)
@@ -76,22 +66,13 @@ fn neighbours_and_what_turns() {
         aten::relu(&aten::mul_tensor(&y, &y)?)
     });
     one_kernel("nearest by a factor", &x, |x| {
-        aten::abs(&aten::upsample_nearest2d(
-            x,
-            &[7, 23],
-            Some(1.4),
-            Some(1.25),
-        )?)
+        aten::abs(&aten::upsample_nearest2d(x, &[7, 23], Some(1.4), Some(1.25))?)
     });
     one_kernel("nearest from the middle", &x, |x| {
         aten::abs(&aten::_upsample_nearest_exact2d(x, &[3, 40], None, None)?)
     });
-    one_kernel("flip", &x, |x| {
-        aten::mul_tensor(&aten::flip(x, &[0, 3])?, x)
-    });
-    one_kernel("roll", &x, |x| {
-        aten::mul_tensor(&aten::roll(x, &[5, -2], &[3, 0])?, x)
-    });
+    one_kernel("flip", &x, |x| aten::mul_tensor(&aten::flip(x, &[0, 3])?, x));
+    one_kernel("roll", &x, |x| aten::mul_tensor(&aten::roll(x, &[5, -2], &[3, 0])?, x));
     one_kernel("roll all", &x, |x| aten::neg(&aten::roll(x, &[40], &[])?));
     one_kernel("rot90", &x, |x| aten::neg(&aten::rot90(x, 1, &[2, 3])?));
 }
@@ -100,9 +81,7 @@ fn neighbours_and_what_turns() {
 fn repeated_and_shuffled() {
     let x = input(&[2, 4, 5, 19]);
     one_kernel("tile", &x, |x| aten::neg(&aten::tile(x, &[2, 3])?));
-    one_kernel("repeat", &x, |x| {
-        aten::neg(&aten::repeat(x, &[1, 2, 1, 1])?)
-    });
+    one_kernel("repeat", &x, |x| aten::neg(&aten::repeat(x, &[1, 2, 1, 1])?));
     one_kernel("repeat_interleave", &x, |x| {
         aten::neg(&aten::repeat_interleave_self_int(x, 3, Some(3), None)?)
     });
@@ -115,9 +94,7 @@ fn repeated_and_shuffled() {
         let y = aten::abs(x)?;
         aten::neg(&aten::stack(&[x.clone(), y, x.clone()], 1)?)
     });
-    one_kernel("pixel_shuffle", &x, |x| {
-        aten::neg(&aten::pixel_shuffle(x, 2)?)
-    });
+    one_kernel("pixel_shuffle", &x, |x| aten::neg(&aten::pixel_shuffle(x, 2)?));
 }
 
 #[test]
@@ -143,15 +120,10 @@ fn given_positions() {
         aten::neg(&aten::take_along_dim(x, &columns, Some(1))?)
     });
     let rows = at(&[5, 0, 5], &[3]);
-    one_kernel("index_select", &x, move |x| {
-        aten::neg(&aten::index_select(x, 0, &rows)?)
-    });
+    one_kernel("index_select", &x, move |x| aten::neg(&aten::index_select(x, 0, &rows)?));
     let (rows, columns) = (at(&[5, -6, -1], &[3, 1]), at(&[-1, 18], &[2]));
     one_kernel("two indices", &x, move |x| {
-        aten::neg(&aten::index_tensor(
-            x,
-            &[Some(rows.clone()), Some(columns.clone())],
-        )?)
+        aten::neg(&aten::index_tensor(x, &[Some(rows.clone()), Some(columns.clone())])?)
     });
     let classes = at(&[0, 2, 1, 2], &[4]);
     let weight = input(&[4, 3]);

@@ -63,11 +63,7 @@ fn kernels(
     let lowered = c.trace(operands).unwrap().lower().unwrap();
     let plan = lowered.schedule();
     let n = plan.kernels().count();
-    assert_eq!(
-        plan.steps.len(),
-        n,
-        "{what} calls a runtime kernel:\n{plan}"
-    );
+    assert_eq!(plan.steps.len(), n, "{what} calls a runtime kernel:\n{plan}");
     assert!(n <= most, "{what} is more than {most} kernels:\n{plan}");
     for _ in 0..2 {
         let got = c.call(operands).unwrap();
@@ -92,23 +88,17 @@ fn scatters_along_each_dimension() {
         ] {
             let n = sizes[if dim < 0 { 2 } else { dim as usize }];
             let x = (input(sizes, dtype), positions(index, n), input(src, dtype));
-            kernels(1, "scatter", &x, move |(x, i, y)| {
-                aten::scatter_src(x, dim, i, y)
-            });
+            kernels(1, "scatter", &x, move |(x, i, y)| aten::scatter_src(x, dim, i, y));
             kernels(1, "scatter of a number", &x, move |(x, i, _)| {
                 aten::scatter_value(x, dim, i, 3.into())
             });
             for reduce in ["add", "multiply"] {
-                kernels(1, reduce, &x, move |(x, i, y)| {
-                    aten::scatter_reduce(x, dim, i, y, reduce)
-                });
+                kernels(1, reduce, &x, move |(x, i, y)| aten::scatter_reduce(x, dim, i, y, reduce));
                 kernels(1, reduce, &x, move |(x, i, _)| {
                     aten::scatter_value_reduce(x, dim, i, 2.into(), reduce)
                 });
             }
-            kernels(wide, "scatter_add", &x, move |(x, i, y)| {
-                aten::scatter_add(x, dim, i, y)
-            });
+            kernels(wide, "scatter_add", &x, move |(x, i, y)| aten::scatter_add(x, dim, i, y));
             for reduce in ["sum", "prod", "amin", "amax"] {
                 for keeps in [true, false] {
                     kernels(1, reduce, &x, move |(x, i, y)| {
@@ -128,11 +118,8 @@ fn scatters_along_each_dimension() {
 #[test]
 fn slices() {
     for dtype in DTYPES {
-        for (sizes, dim, n) in [
-            (&[5, 3, 20][..], 0, 9),
-            (&[5, 3, 20], 1, 4),
-            (&[5, 3, 20], 2, 33),
-        ] {
+        for (sizes, dim, n) in [(&[5, 3, 20][..], 0, 9), (&[5, 3, 20], 1, 4), (&[5, 3, 20], 2, 33)]
+        {
             let mut from = sizes.to_vec();
             from[dim as usize] = n;
             let i = positions(&[n], sizes[dim as usize]);
@@ -142,9 +129,7 @@ fn slices() {
                     aten::index_add(x, dim, i, y, alpha.into())
                 });
             }
-            kernels(1, "index_copy", &x, move |(x, i, y)| {
-                aten::index_copy(x, dim, i, y)
-            });
+            kernels(1, "index_copy", &x, move |(x, i, y)| aten::index_copy(x, dim, i, y));
             kernels(1, "index_fill", &x, move |(x, i, _)| {
                 aten::index_fill_int_scalar(x, dim, &aten::neg(i)?, 2.into())
             });
@@ -176,11 +161,7 @@ fn assignments_by_indices() {
             kernels(1, "the same row", &y, move |(x, i, v)| {
                 aten::index_put(x, &[Some(i.clone())], v, accumulate)
             });
-            let y = (
-                x.clone(),
-                at(&[1, -1, 1, 0, 2, 5], &[3, 2]),
-                input(&[5, 3, 2, 7], dtype),
-            );
+            let y = (x.clone(), at(&[1, -1, 1, 0, 2, 5], &[3, 2]), input(&[5, 3, 2, 7], dtype));
             kernels(1, "a matrix of indices", &y, move |(x, i, v)| {
                 aten::index_put(x, &[None, Some(i.clone())], v, accumulate)
             });
@@ -190,11 +171,7 @@ fn assignments_by_indices() {
                 let places = [None, Some(i.clone()), Some(columns.clone())];
                 aten::index_put(x, &places, v, accumulate)
             });
-            let y = (
-                x.clone(),
-                at(&[1, -1, 1], &[3, 1]),
-                input(&[3, 4, 6], dtype),
-            );
+            let y = (x.clone(), at(&[1, -1, 1], &[3, 1]), input(&[3, 4, 6], dtype));
             let columns = rows.clone();
             kernels(1, "apart", &y, move |(x, i, v)| {
                 let places = [Some(i.clone()), None, Some(columns.clone())];
@@ -213,11 +190,7 @@ fn assignments_by_indices() {
 fn gradients_of_embeddings() {
     for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
         for padding in [-1, 2] {
-            let x = (
-                input(&[3, 5, 20], dtype),
-                positions(&[3, 5], 6),
-                input(&[1], dtype),
-            );
+            let x = (input(&[3, 5, 20], dtype), positions(&[3, 5], 6), input(&[1], dtype));
             kernels(2, "embedding_dense_backward", &x, move |(g, i, _)| {
                 aten::embedding_dense_backward(g, i, 6, padding, false)
             });
@@ -233,32 +206,18 @@ fn gradients_of_embeddings() {
 fn corners() {
     let x = input(&[5, 6], DType::F32);
     let none = (x.clone(), at(&[], &[0, 6]), input(&[2, 6], DType::F32));
-    kernels(1, "an empty index", &none, |(x, i, y)| {
-        aten::scatter_add(x, 0, i, y)
-    });
+    kernels(1, "an empty index", &none, |(x, i, y)| aten::scatter_add(x, 0, i, y));
     let none = (x.clone(), at(&[], &[0]), input(&[0, 6], DType::F32));
-    kernels(1, "an empty vector", &none, |(x, i, y)| {
-        aten::index_add(x, 0, i, y, 1.into())
-    });
+    kernels(1, "an empty vector", &none, |(x, i, y)| aten::index_add(x, 0, i, y, 1.into()));
     kernels(1, "an empty vector", &none, |(x, i, y)| {
         aten::index_put(x, &[Some(i.clone())], y, true)
     });
-    let one = (
-        input(&[], DType::F32),
-        at(&[0], &[]),
-        input(&[], DType::F32),
-    );
-    kernels(1, "numbers", &one, |(x, i, y)| {
-        aten::scatter_add(x, 0, i, y)
-    });
-    kernels(1, "numbers", &one, |(x, i, y)| {
-        aten::index_add(x, 0, i, y, 2.into())
-    });
+    let one = (input(&[], DType::F32), at(&[0], &[]), input(&[], DType::F32));
+    kernels(1, "numbers", &one, |(x, i, y)| aten::scatter_add(x, 0, i, y));
+    kernels(1, "numbers", &one, |(x, i, y)| aten::index_add(x, 0, i, y, 2.into()));
     kernels(1, "numbers", &one, |(x, i, y)| aten::index_copy(x, 0, i, y));
     let row = (x.clone(), at(&[3], &[]), input(&[6], DType::F32));
-    kernels(1, "one row", &row, |(x, i, y)| {
-        aten::index_put(x, &[Some(i.clone())], y, true)
-    });
+    kernels(1, "one row", &row, |(x, i, y)| aten::index_put(x, &[Some(i.clone())], y, true));
     let spread = (x.clone(), positions(&[8, 1], 5), input(&[1, 6], DType::F32));
     kernels(1, "expanded operands", &spread, |(x, i, y)| {
         let i = aten::expand(i, &[8, 6], false)?;
@@ -291,42 +250,26 @@ fn together(
     let plan = lowered.schedule();
     let all: Vec<String> = plan
         .kernels()
-        .map(|k| {
-            k.ops
-                .iter()
-                .map(|op| op.name())
-                .collect::<Vec<_>>()
-                .join(" ")
-        })
+        .map(|k| k.ops.iter().map(|op| op.name()).collect::<Vec<_>>().join(" "))
         .collect();
     all.join(", ")
 }
 
 #[test]
 fn producers_share_the_kernel() {
-    let x = (
-        input(&[40, 24], DType::F32),
-        positions(&[50], 20),
-        input(&[50, 24], DType::F32),
-    );
+    let x = (input(&[40, 24], DType::F32), positions(&[50], 20), input(&[50, 24], DType::F32));
     let f = |(x, i, y): &Operands| {
         let (x, i) = (aten::neg(x)?, aten::mul_scalar(i, 2.into())?);
         aten::index_add(&x, 0, &i, &aten::gelu(y, "none")?, 1.into())
     };
     kernels(1, "producers", &x, f);
-    assert_eq!(
-        together(f, &x),
-        "aten::neg aten::mul.Scalar aten::gelu aten::index_add"
-    );
+    assert_eq!(together(f, &x), "aten::neg aten::mul.Scalar aten::gelu aten::index_add");
     let f = |(x, i, y): &Operands| {
         let rows = aten::tanh(&aten::index_select(y, 0, i)?)?;
         aten::index_put(x, &[Some(i.clone())], &rows, true)
     };
     kernels(1, "a gather and a scatter", &x, f);
-    assert_eq!(
-        together(f, &x),
-        "aten::index_select aten::tanh aten::index_put"
-    );
+    assert_eq!(together(f, &x), "aten::index_select aten::tanh aten::index_put");
 }
 
 #[test]
@@ -337,17 +280,11 @@ fn what_threads_share() {
         aten::index_add(x, 0, i, &aten::gelu(y, "none")?, 1.into())
     });
     let rows = (x(&[300, 7, 50]), positions(&[400], 300), x(&[400, 7, 50]));
-    kernels(1, "rows of two dimensions", &rows, |(x, i, y)| {
-        aten::index_copy(x, 0, i, y)
-    });
+    kernels(1, "rows of two dimensions", &rows, |(x, i, y)| aten::index_copy(x, 0, i, y));
     let columns = (x(&[700, 300]), positions(&[700, 400], 300), x(&[700, 400]));
-    kernels(1, "columns", &columns, |(x, i, y)| {
-        aten::scatter_add(x, 1, i, y)
-    });
+    kernels(1, "columns", &columns, |(x, i, y)| aten::scatter_add(x, 1, i, y));
     let all = (x(&[90_000]), positions(&[70_000], 90_000), x(&[70_000]));
-    kernels(2, "one dimension", &all, |(x, i, y)| {
-        aten::scatter_add(x, 0, i, y)
-    });
+    kernels(2, "one dimension", &all, |(x, i, y)| aten::scatter_add(x, 0, i, y));
 }
 
 #[test]
@@ -368,35 +305,19 @@ fn positions_outside_are_errors_in_compiled_code() {
     for (what, f, sizes, good, bad) in outside {
         let c = compile(f);
         let call = |i: i64| {
-            let index = Tensor::with(DType::I64)
-                .full(sizes, Scalar::Int(i))
-                .unwrap();
-            let x = (
-                input(&[5, 6], DType::F32),
-                index,
-                input(&[2, 6], DType::F32),
-            );
+            let index = Tensor::with(DType::I64).full(sizes, Scalar::Int(i)).unwrap();
+            let x = (input(&[5, 6], DType::F32), index, input(&[2, 6], DType::F32));
             (f(&x), c.call(&x))
         };
         for i in good {
             let (eager, compiled) = call(i);
-            assert_eq!(
-                bits(&eager.unwrap()),
-                bits(&compiled.unwrap()),
-                "{what} at {i}"
-            );
+            assert_eq!(bits(&eager.unwrap()), bits(&compiled.unwrap()), "{what} at {i}");
         }
         for i in bad {
             let (eager, compiled) = call(i);
-            let (e, c) = (
-                eager.unwrap_err().to_string(),
-                compiled.unwrap_err().to_string(),
-            );
+            let (e, c) = (eager.unwrap_err().to_string(), compiled.unwrap_err().to_string());
             for said in [&e, &c] {
-                assert!(
-                    said.contains(&format!("index {i} is out of")),
-                    "{what} at {i}: {said}"
-                );
+                assert!(said.contains(&format!("index {i} is out of")), "{what} at {i}: {said}");
             }
         }
     }
@@ -418,10 +339,7 @@ fn of_zeros_of_either_sign_the_one_that_is_there_stays() {
 fn one_index_for_two_dimensions_is_scattered_by() -> Result<()> {
     let at = tensor([2i64, 0])?;
     for sizes in [[3, 3, 3, 3], [3, 3, 4, 3], [4, 3, 3, 5]] {
-        let (x, rows) = (
-            Tensor::randn(sizes)?,
-            Tensor::randn([2, sizes[0], sizes[2]])?,
-        );
+        let (x, rows) = (Tensor::randn(sizes)?, Tensor::randn([2, sizes[0], sizes[2]])?);
         for accumulate in [false, true] {
             let (at, rows) = (Some(at.clone()), rows.clone());
             let put = move |x: &Tensor| {

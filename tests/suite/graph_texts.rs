@@ -14,11 +14,7 @@ fn texts() -> Result<Vec<String>> {
         Ok::<_, straightline::Error>(traced.graph().to_string())
     };
     Ok(vec![
-        text(
-            |x, w| Ok(vec![x.linear(w, None)?.gelu()?.softmax(-1)?]),
-            &x,
-            &w,
-        )?,
+        text(|x, w| Ok(vec![x.linear(w, None)?.gelu()?.softmax(-1)?]), &x, &w)?,
         text(
             |x, w| {
                 x.i(0)?.mul_(2)?;
@@ -31,12 +27,7 @@ fn texts() -> Result<Vec<String>> {
             |x, w| {
                 let at = straightline::tensor([[0i64, 1, 0]])?;
                 let normal = x.layer_norm([3])?;
-                Ok(vec![
-                    normal,
-                    w.cumsum(0)?,
-                    x.gather(0, at)?,
-                    Tensor::cat([x, w], 0)?,
-                ])
+                Ok(vec![normal, w.cumsum(0)?, x.gather(0, at)?, Tensor::cat([x, w], 0)?])
             },
             &x,
             &w,
@@ -53,19 +44,10 @@ fn texts() -> Result<Vec<String>> {
             |x, w| {
                 let s = x.expand([3, 2, 3])?;
                 let bits = w.to(DType::I32)?.bitwise_and(3)?;
-                let parts = vec![
-                    s.add(1)?,
-                    s.unfold(2, 2, 1)?.mul(2)?,
-                    x.flip([0])?,
-                    x.pad([1, 1])?,
-                ];
-                let found = vec![
-                    bits,
-                    w.amax([1])?,
-                    w.max_dim(1)?.1,
-                    w.sort(0, false)?.0,
-                    w.var_dim(0)?,
-                ];
+                let parts =
+                    vec![s.add(1)?, s.unfold(2, 2, 1)?.mul(2)?, x.flip([0])?, x.pad([1, 1])?];
+                let found =
+                    vec![bits, w.amax([1])?, w.max_dim(1)?.1, w.sort(0, false)?.0, w.var_dim(0)?];
                 Ok([parts, found].concat())
             },
             &x,
@@ -76,11 +58,7 @@ fn texts() -> Result<Vec<String>> {
                 let y = x.matmul(w.t()?)?;
                 let z = y.view([1, 2, 4])?.add(1)?;
                 let seen = aten::as_strided(&z, &[2, 2], &[4, 1], None)?;
-                Ok(vec![
-                    seen.mul(2)?,
-                    aten::view_dtype(&y, DType::I32)?,
-                    Tensor::rand([3])?,
-                ])
+                Ok(vec![seen.mul(2)?, aten::view_dtype(&y, DType::I32)?, Tensor::rand([3])?])
             },
             &x,
             &w,
@@ -122,9 +100,8 @@ const NUMBERS: [&str; 14] = [
     "true",
     "1.5",
 ];
-const DTYPES: [&str; 10] = [
-    "f32", "i64", "bool", "f64", "i32", "bf16", "c64", "u8", "f16", "qint8",
-];
+const DTYPES: [&str; 10] =
+    ["f32", "i64", "bool", "f64", "i32", "bf16", "c64", "u8", "f16", "qint8"];
 
 fn changed(text: &str, dice: &mut Dice) -> String {
     let words = words(text);

@@ -22,60 +22,19 @@ fn products_and_quotients_keep_the_second_operand() -> Result<()> {
     let third = 1.0 / 3.0;
     type Row<'a> = (&'static str, f64, bool, &'a [Value], [f64; 4]);
     let f16: [Row; 10] = [
-        (
-            "aten::mul.Tensor",
-            70000.0,
-            true,
-            &[],
-            [7000.0, INF, INF, -49024.0],
-        ),
-        (
-            "aten::mul.Tensor",
-            70000.0,
-            false,
-            &[],
-            [INF, INF, INF, -INF],
-        ),
-        (
-            "aten::div.Tensor",
-            third,
-            true,
-            &[],
-            [0.2998046875, 9.0, 3000.0, -2.1015625],
-        ),
+        ("aten::mul.Tensor", 70000.0, true, &[], [7000.0, INF, INF, -49024.0]),
+        ("aten::mul.Tensor", 70000.0, false, &[], [INF, INF, INF, -INF]),
+        ("aten::div.Tensor", third, true, &[], [0.2998046875, 9.0, 3000.0, -2.1015625]),
         (
             "aten::div.Tensor",
             third,
             false,
             &[],
-            [
-                3.333984375,
-                0.111083984375,
-                0.0003333091735839844,
-                -0.475830078125,
-            ],
+            [3.333984375, 0.111083984375, 0.0003333091735839844, -0.475830078125],
         ),
-        (
-            "aten::div.Tensor_mode",
-            third,
-            true,
-            &floor,
-            [0.0, 8.0, 3000.0, -3.0],
-        ),
-        (
-            "aten::div.Tensor_mode",
-            third,
-            true,
-            &trunc,
-            [0.0, 9.0, 3000.0, -2.0],
-        ),
-        (
-            "aten::mul_.Tensor",
-            70000.0,
-            true,
-            &[],
-            [7000.0, INF, INF, -49024.0],
-        ),
+        ("aten::div.Tensor_mode", third, true, &floor, [0.0, 8.0, 3000.0, -3.0]),
+        ("aten::div.Tensor_mode", third, true, &trunc, [0.0, 9.0, 3000.0, -2.0]),
+        ("aten::mul_.Tensor", 70000.0, true, &[], [7000.0, INF, INF, -49024.0]),
         ("aten::add.Tensor", 70000.0, true, &alpha, [INF; 4]),
         ("aten::sub.Tensor", 70000.0, true, &alpha, [-INF; 4]),
         ("aten::maximum", 70000.0, true, &[], [INF; 4]),
@@ -107,9 +66,7 @@ fn products_and_quotients_keep_the_second_operand() -> Result<()> {
 
 #[test]
 fn numbers_are_kept_as_well_and_sums_round_them() -> Result<()> {
-    let x = Tensor::with(DType::F32)
-        .literal([3.0, 0.1])?
-        .to_dtype(DType::F16)?;
+    let x = Tensor::with(DType::F32).literal([3.0, 0.1])?.to_dtype(DType::F16)?;
     let third = 1.0 / 3.0;
     let f = compile(move |x: &Tensor| {
         Ok((

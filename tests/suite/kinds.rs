@@ -50,19 +50,13 @@ type Kind = (&'static str, fn() -> Result<Tensor>);
 const KINDS: [Kind; 16] = [
     ("coordinates", || plain()?.to_sparse()),
     ("compressed rows", || plain()?.to_sparse_csr()),
-    ("quantized", || {
-        plain()?.quantize_per_tensor(0.1, 3, DType::QUInt8)
-    }),
+    ("quantized", || plain()?.quantize_per_tensor(0.1, 3, DType::QUInt8)),
     ("quantized per channel", || {
-        let (scales, zeros) = (
-            Tensor::from_vec([0.5f64, 0.25, 1.0], 3)?,
-            Tensor::from_vec([0i64; 3], -1)?,
-        );
+        let (scales, zeros) =
+            (Tensor::from_vec([0.5f64, 0.25, 1.0], 3)?, Tensor::from_vec([0i64; 3], -1)?);
         plain()?.quantize_per_channel(&scales, &zeros, 0, DType::QInt8)
     }),
-    ("nested", || {
-        Tensor::nested(&[plain()?, plain()?.select(0, 0)?.unsqueeze(0)?])
-    }),
+    ("nested", || Tensor::nested(&[plain()?, plain()?.select(0, 0)?.unsqueeze(0)?])),
     ("wrapper", || subclass::wrap_like(Thin(plain()?), &plain()?)),
     ("PrivateUse1", || opaque(DeviceType::PrivateUse1)),
     ("XLA", || opaque(DeviceType::Xla)),
@@ -72,9 +66,7 @@ const KINDS: [Kind; 16] = [
             .keys(DispatchKeySet::of(&[DispatchKey::MkldnnCPU]))
             .build()
     }),
-    ("fake", || {
-        FakeTensorMode::allow_non_fake_inputs().from_tensor(&plain()?)
-    }),
+    ("fake", || FakeTensorMode::allow_non_fake_inputs().from_tensor(&plain()?)),
     ("fake elsewhere", || {
         let fake = FakeTensorMode::new().from_tensor(&plain()?)?;
         fake.to_device(Device::new(DeviceType::Cuda))
@@ -82,9 +74,7 @@ const KINDS: [Kind; 16] = [
     ("meta", || Tensor::with(Device::META).empty([3, 3])),
     ("conjugate", complex),
     ("negative", || aten::imag(&complex()?)),
-    ("zero", || {
-        aten::_efficientzerotensor(&[3, 3], Some(DType::F32), None, None, None)
-    }),
+    ("zero", || aten::_efficientzerotensor(&[3, 3], Some(DType::F32), None, None, None)),
 ];
 
 /// An argument of a type; `variant` chooses among those that fit.
@@ -115,17 +105,12 @@ fn value(ty: &S, t: &Tensor, variant: usize) -> Value {
 
 #[test]
 fn no_operator_panics_or_calls_itself_for_ever() {
-    let (log, only) = (
-        std::env::var("KINDS_LOG").ok(),
-        std::env::var("KINDS_OP").unwrap_or_default(),
-    );
+    let (log, only) =
+        (std::env::var("KINDS_LOG").ok(), std::env::var("KINDS_OP").unwrap_or_default());
     let (mut calls, mut panicked) = (0, Vec::new());
     for (kind, make) in KINDS {
         for op in all_operators() {
-            let Some(schema) = op
-                .schema()
-                .filter(|_| op.name().to_string().contains(&only))
-            else {
+            let Some(schema) = op.schema().filter(|_| op.name().to_string().contains(&only)) else {
                 continue;
             };
             let tensors = || schema.args.iter().filter(|a| a.ty.is_dispatch_relevant());
@@ -154,10 +139,5 @@ fn no_operator_panics_or_calls_itself_for_ever() {
         }
     }
     assert!(calls > 50_000 || !only.is_empty(), "{calls} calls");
-    assert!(
-        panicked.is_empty(),
-        "{} panics:\n{}",
-        panicked.len(),
-        panicked.join("\n")
-    );
+    assert!(panicked.is_empty(), "{} panics:\n{}", panicked.len(), panicked.join("\n"));
 }

@@ -41,10 +41,7 @@ fn same(make: Make, f: Program) -> Result<()> {
     let expected = f(&make()?)?;
     let check = |got: Tensor| {
         assert!(got.equal(&expected)?, "{got} and {expected}");
-        assert_eq!(
-            (got.dtype(), got.sizes()),
-            (expected.dtype(), expected.sizes())
-        );
+        assert_eq!((got.dtype(), got.sizes()), (expected.dtype(), expected.sizes()));
         Ok::<(), Error>(())
     };
     let compiled = compile(f);
@@ -52,11 +49,7 @@ fn same(make: Make, f: Program) -> Result<()> {
     let argument = make()?;
     let before = straightline::dispatch::call_count();
     let replayed = compiled.call(&argument)?;
-    assert_eq!(
-        straightline::dispatch::call_count(),
-        before,
-        "a replay dispatches"
-    );
+    assert_eq!(straightline::dispatch::call_count(), before, "a replay dispatches");
     check(replayed)?;
     assert_eq!(compiled.variants(), 1, "{:?}", compiled.events());
     check(functionalize(f).call(&argument)?)?;
@@ -72,14 +65,10 @@ fn dense_parts_are_computed_with() -> Result<()> {
     same(coordinates, |x| x.to_dense()?.exp())?;
     same(coordinates, |x| x.values()?.mul(aten::_nnz(x)?))?;
     same(rows, |x| x.values()?.neg())?;
-    same(rows, |x| {
-        aten::crow_indices(x)?.add(aten::col_indices(x)?.sum()?)
-    })?;
+    same(rows, |x| aten::crow_indices(x)?.add(aten::col_indices(x)?.sum()?))?;
     same(quantized, |x| x.dequantize()?.mul(2))?;
     same(quantized, |x| x.int_repr()?.mul(2))?;
-    same(quantized, |x| {
-        x.int_repr()?.mul(x.q_scale()?)?.sub(x.q_zero_point()?)
-    })?;
+    same(quantized, |x| x.int_repr()?.mul(x.q_scale()?)?.sub(x.q_zero_point()?))?;
     same(per_channel, |x| x.dequantize())?;
     same(per_channel, |x| x.int_repr()?.to_dtype(DType::F32))?;
     same(nested, |x| aten::values(x)?.square())?;
@@ -97,10 +86,7 @@ fn coordinates_that_repeat_are_added() -> Result<()> {
     assert_eq!(f.call(&x)?.to_vec::<f32>()?, [0.0, 3.0, 4.0, 0.0]);
     // as in eager execution, values are those of coalesced tensors
     let values = |x: &Tensor| x.values();
-    let (eager, compiled) = (
-        values(&x).unwrap_err(),
-        compile(values).call(&x).unwrap_err(),
-    );
+    let (eager, compiled) = (values(&x).unwrap_err(), compile(values).call(&x).unwrap_err());
     assert_eq!(eager.python_class(), compiled.python_class());
     assert!(compiled.to_string().contains("uncoalesced"), "{compiled}");
     Ok(())
@@ -162,23 +148,17 @@ fn all_else_is_refused_by_name_and_line() -> Result<()> {
         ("aten::relu", nested, |x| x.relu()),
         ("aten::add.Tensor", nested, |x| x.add(x)),
         ("aten::_to_sparse", plain, |x| x.to_sparse()?.to_dense()),
-        ("aten::_to_sparse_csr", plain, |x| {
-            x.to_sparse_csr()?.values()
-        }),
+        ("aten::_to_sparse_csr", plain, |x| x.to_sparse_csr()?.values()),
         ("aten::quantize_per_tensor", plain, |x| {
             x.quantize_per_tensor(0.1, 0, DType::QInt8)?.dequantize()
         }),
         ("aten::_nested_tensor_from_tensor_list", plain, |x| {
             Tensor::nested(&x.unbind(0)?)?.to_padded(0.0)
         }),
-        (
-            "aten::_sparse_coo_tensor_with_dims_and_tensors",
-            plain,
-            |x| {
-                let at = tensor([[0, 1], [1, 0]])?;
-                Tensor::sparse_coo(&at, &x.select(1, 0)?, [2, 2])?.to_dense()
-            },
-        ),
+        ("aten::_sparse_coo_tensor_with_dims_and_tensors", plain, |x| {
+            let at = tensor([[0, 1], [1, 0]])?;
+            Tensor::sparse_coo(&at, &x.select(1, 0)?, [2, 2])?.to_dense()
+        }),
     ];
     for (op, make, f) in refused {
         let argument = make()?;
@@ -188,19 +168,13 @@ fn all_else_is_refused_by_name_and_line() -> Result<()> {
         ];
         for e in errors {
             let said = e.to_string();
-            assert!(
-                matches!(e.kind(), ErrorKind::NotCaptured { .. }),
-                "{op}: {e}"
-            );
+            assert!(matches!(e.kind(), ErrorKind::NotCaptured { .. }), "{op}: {e}");
             assert!(said.contains(&format!("`{op}`")), "{op}: {e}");
             assert!(said.contains("kinds_compiled.rs"), "{op}: {e}");
         }
         // eagerly it works, and where that is allowed
         let expected = f(&argument)?;
-        let options = CompileOptions {
-            eager_fallback: true,
-            ..CompileOptions::default()
-        };
+        let options = CompileOptions { eager_fallback: true, ..CompileOptions::default() };
         let fallback = compile_with(options, f);
         assert_eq!(fallback.call(&argument)?.sizes(), expected.sizes());
     }

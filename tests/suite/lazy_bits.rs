@@ -60,9 +60,7 @@ fn results_are_laid_out_as_of_resolved_operands() {
         let x = aten::as_strided(&row, &[2, 2, 2, 2], &[4, 0, 2, 8], None)?;
         Ok(vec![x])
     };
-    agree(complex, |t| {
-        Ok(vec![aten::fft_hfft(&t[0], None, -1, None)?])
-    });
+    agree(complex, |t| Ok(vec![aten::fft_hfft(&t[0], None, -1, None)?]));
     agree(complex, |t| {
         let x = t[0].conj()?;
         Ok(vec![x.mul(&x)?, x.abs()?, aten::cat(&[x.clone(), x], 1)?])
@@ -88,30 +86,16 @@ fn an_out_over_an_operand_is_refused_both_ways() {
     let make = || {
         let row = Tensor::with(DType::F32).ones([64]).unwrap();
         let x = row.reshape([8, 8]).unwrap();
-        vec![
-            x,
-            aten::as_strided(&row, &[1, 8], &[8, 1], Some(8)).unwrap(),
-        ]
+        vec![x, aten::as_strided(&row, &[1, 8], &[8, 1], Some(8)).unwrap()]
     };
     let eager = f(&make()).unwrap_err();
-    assert!(
-        eager.to_string().contains("single memory location"),
-        "{eager}"
-    );
+    assert!(eager.to_string().contains("single memory location"), "{eager}");
     let compiled = compile(f).call(&make()).unwrap_err();
-    assert!(
-        compiled.to_string().contains("single memory location"),
-        "{compiled}"
-    );
+    assert!(compiled.to_string().contains("single memory location"), "{compiled}");
     // one of them closed over
-    let [x, out] = &make()[..] else {
-        unreachable!("two were made")
-    };
+    let [x, out] = &make()[..] else { unreachable!("two were made") };
     let closed = x.clone();
     let g = compile(move |out: &Tensor| f(&vec![closed.clone(), out.clone()]));
     let compiled = g.call(out).unwrap_err();
-    assert!(
-        compiled.to_string().contains("single memory location"),
-        "{compiled}"
-    );
+    assert!(compiled.to_string().contains("single memory location"), "{compiled}");
 }

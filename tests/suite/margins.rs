@@ -13,10 +13,7 @@ fn strided(sizes: &[i64], strides: &[i64], dtype: DType) -> Tensor {
 
 /// Calls an operator by its name, with tensors first.
 fn call(op: &str, tensors: &[&Tensor], rest: &[Value]) -> Result<Vec<Tensor>> {
-    let mut stack: Vec<Value> = tensors
-        .iter()
-        .map(|t| Value::Tensor((*t).clone()))
-        .collect();
+    let mut stack: Vec<Value> = tensors.iter().map(|t| Value::Tensor((*t).clone())).collect();
     stack.extend(rest.iter().cloned());
     operator(op)?.call_boxed(&mut stack)?;
     Ok(stack.iter().flat_map(Value::tensors).cloned().collect())
@@ -94,16 +91,8 @@ fn sums_over_channels_without_elements_read_nothing() {
     let (x, c) = (view(&[1, 6, 0, 4], &[24, 4, 4, 1]), view(&[6], &[1]));
     let zeros = Tensor::full([6], 0.0).unwrap();
     let stack = [&x, &x, &c, &c, &c, &zeros, &c].map(|t| Value::Tensor(t.clone()));
-    let rest = [
-        Value::Bool(true),
-        Value::Double(1e-5),
-        Value::BoolList(vec![true; 3]),
-    ];
-    let all = call(
-        "aten::native_batch_norm_backward",
-        &[],
-        &[&stack[..], &rest].concat(),
-    );
+    let rest = [Value::Bool(true), Value::Double(1e-5), Value::BoolList(vec![true; 3])];
+    let all = call("aten::native_batch_norm_backward", &[], &[&stack[..], &rest].concat());
     assert_eq!(all.unwrap()[2].to_vec::<f32>().unwrap(), [0.0; 6]);
 }
 
@@ -153,47 +142,19 @@ fn diagonals_and_steps_at_the_ends_of_integers() {
         let sizes = [&[ints(&[3, 4])][..], &range].concat();
         both("aten::slice_backward", &[&counted(&[1, 4])], &sizes);
         both("aten::select.int", &[&x], &[Value::Int(0), k.clone()]);
-        both(
-            "aten::unfold",
-            &[&x],
-            &[Value::Int(1), Value::Int(4), k.clone()],
-        );
-        both(
-            "aten::unfold",
-            &[&x],
-            &[Value::Int(1), k.clone(), Value::Int(1)],
-        );
+        both("aten::unfold", &[&x], &[Value::Int(1), Value::Int(4), k.clone()]);
+        both("aten::unfold", &[&x], &[Value::Int(1), k.clone(), Value::Int(1)]);
         both("aten::roll", &[&x], &[ints(&[n]), ints(&[1])]);
-        both(
-            "aten::narrow",
-            &[&x],
-            &[Value::Int(1), k.clone(), Value::Int(1)],
-        );
-        both(
-            "aten::constant_pad_nd",
-            &[&x],
-            &[ints(&[n, i64::MAX]), Value::Int(0)],
-        );
-        both(
-            "aten::constant_pad_nd",
-            &[&x],
-            &[ints(&[n, 1]), Value::Int(0)],
-        );
+        both("aten::narrow", &[&x], &[Value::Int(1), k.clone(), Value::Int(1)]);
+        both("aten::constant_pad_nd", &[&x], &[ints(&[n, i64::MAX]), Value::Int(0)]);
+        both("aten::constant_pad_nd", &[&x], &[ints(&[n, 1]), Value::Int(0)]);
         both("aten::squeeze.dim", &[&x], std::slice::from_ref(&k));
         both("aten::softmax.int", &[&x], &[k.clone(), Value::None]);
         both("aten::cumsum", &[&x], &[k.clone(), Value::None]);
         both("aten::flip", &[&x], &[ints(&[n])]);
         both("aten::split.Tensor", &[&x], &[k.clone(), Value::Int(1)]);
-        both(
-            "aten::as_strided",
-            &[&x],
-            &[ints(&[1]), ints(&[n]), Value::Int(0)],
-        );
-        both(
-            "aten::as_strided",
-            &[&x],
-            &[ints(&[2]), ints(&[1]), k.clone()],
-        );
+        both("aten::as_strided", &[&x], &[ints(&[1]), ints(&[n]), Value::Int(0)]);
+        both("aten::as_strided", &[&x], &[ints(&[2]), ints(&[1]), k.clone()]);
     }
 }
 
@@ -212,43 +173,18 @@ fn windows_far_larger_than_the_input() {
     ];
     for (kernel, stride, pad) in pools {
         let (kernel, stride, pad) = (ints(&kernel), ints(&stride), ints(&[pad]));
-        let rest = [
-            kernel.clone(),
-            stride.clone(),
-            pad.clone(),
-            one.clone(),
-            Value::Bool(true),
-        ];
+        let rest = [kernel.clone(), stride.clone(), pad.clone(), one.clone(), Value::Bool(true)];
         both("aten::max_pool2d_with_indices", &[&x], &rest);
         both("aten::max_pool2d", &[&x], &rest);
-        let rest = [
-            kernel,
-            stride,
-            pad,
-            Value::Bool(true),
-            Value::Bool(true),
-            Value::None,
-        ];
+        let rest = [kernel, stride, pad, Value::Bool(true), Value::Bool(true), Value::None];
         both("aten::avg_pool2d", &[&x], &rest);
     }
-    let rest = [
-        ints(&[2]),
-        ints(&[large]),
-        zero,
-        ints(&[large]),
-        Value::Bool(true),
-    ];
+    let rest = [ints(&[2]), ints(&[large]), zero, ints(&[large]), Value::Bool(true)];
     both("aten::max_pool2d", &[&x], &rest);
     let all = call(
         "aten::max_pool2d",
         &[&x],
-        &[
-            ints(&[large]),
-            ints(&[large]),
-            ints(&[0]),
-            one,
-            Value::Bool(true),
-        ],
+        &[ints(&[large]), ints(&[large]), ints(&[0]), one, Value::Bool(true)],
     );
     assert_eq!(all.unwrap()[0].to_vec::<f32>().unwrap(), [12.0, 24.0]);
 }
@@ -264,22 +200,13 @@ fn the_gradient_of_a_running_product_of_integers_needs_data() {
     let e = f.call(&x).unwrap_err().to_string();
     assert!(e.contains("item"), "{e}");
     let wide = aten::mul_scalar(&x, Scalar::Float(1.0)).unwrap();
-    both(
-        "aten::cumprod_backward",
-        &[&wide, &wide],
-        &[Value::Int(0), Value::Tensor(wide.clone())],
-    );
+    both("aten::cumprod_backward", &[&wide, &wide], &[Value::Int(0), Value::Tensor(wide.clone())]);
 }
 
 #[test]
 fn what_a_dtype_does_not_hold_is_refused_both_ways() {
     let of = |dtype| Tensor::ones([3]).unwrap().to_dtype(dtype).unwrap();
-    let (f, byte, truth, long) = (
-        of(DType::F32),
-        of(DType::U8),
-        of(DType::Bool),
-        of(DType::I64),
-    );
+    let (f, byte, truth, long) = (of(DType::F32), of(DType::U8), of(DType::Bool), of(DType::I64));
     for (x, number) in [(&f, 1e308), (&byte, -1.0)] {
         for pad in [[1, 1], [0, 1], [0, 0]] {
             let rest = [Value::IntList(pad.to_vec()), Value::Double(number)];
@@ -305,30 +232,15 @@ fn numbers_with_a_factor_are_rounded_as_elements() {
     let zeros = |dtype| Tensor::zeros([2]).unwrap().to_dtype(dtype).unwrap();
     let f = f64::from;
     let cases: [(DType, Value, Value, f64); 9] = [
-        (
-            DType::F32,
-            Value::Int(3),
-            Value::Int(1 << 62),
-            f(3.0 * 2f32.powi(62)),
-        ),
+        (DType::F32, Value::Int(3), Value::Int(1 << 62), f(3.0 * 2f32.powi(62))),
         (DType::F32, Value::Double(-1e308), Value::Int(0), f64::NAN),
         (DType::F64, Value::Double(-1e308), Value::Int(0), 0.0),
         (DType::F32, Value::Int(16777217), Value::Int(3), 50331648.0),
         (DType::F64, Value::Int(16777217), Value::Int(3), 50331651.0),
-        (
-            DType::F16,
-            Value::Int(70000),
-            Value::Double(0.5),
-            f64::INFINITY,
-        ),
+        (DType::F16, Value::Int(70000), Value::Double(0.5), f64::INFINITY),
         (DType::F16, Value::Double(257.3), Value::Double(3.7), 951.5),
         (DType::BF16, Value::Double(257.3), Value::Double(3.7), 956.0),
-        (
-            DType::I64,
-            Value::Int(3),
-            Value::Int(1 << 62),
-            -(2f64.powi(62)),
-        ),
+        (DType::I64, Value::Int(3), Value::Int(1 << 62), -(2f64.powi(62))),
     ];
     for (dtype, number, alpha, want) in cases {
         let x = &zeros(dtype);
@@ -337,10 +249,7 @@ fn numbers_with_a_factor_are_rounded_as_elements() {
         both("aten::sub.Scalar", &[x], &rest);
         let got = &call("aten::add.Scalar", &[x], &rest).unwrap()[0];
         let got = got.to_dtype(DType::F64).unwrap().to_vec::<f64>().unwrap()[0];
-        assert!(
-            got == want || got.is_nan() && want.is_nan(),
-            "{rest:?}: {got}, not {want}"
-        );
+        assert!(got == want || got.is_nan() && want.is_nan(), "{rest:?}: {got}, not {want}");
     }
 }
 
@@ -354,10 +263,7 @@ fn transforms_of_nothing_are_zero() {
         both("aten::_fft_r2c", &[x], &rest);
         let got = &call("aten::_fft_r2c", &[x], &rest).unwrap()[0];
         let parts = aten::view_as_real(got).unwrap().to_vec::<f32>().unwrap();
-        assert!(
-            !parts.is_empty() && parts.iter().all(|p| *p == 0.0),
-            "{parts:?}"
-        );
+        assert!(!parts.is_empty() && parts.iter().all(|p| *p == 0.0), "{parts:?}");
     }
 }
 
@@ -376,21 +282,10 @@ fn extreme_integers_are_errors() {
     refused("aten::replication_pad1d", &[x], &[ints(&[-MAX, MAX - 1])]);
     let mask = Value::BoolList(vec![true; 3]);
     let pairs = [ints(&[MAX, MAX]), ints(&[1, 1]), ints(&[0, 0]), mask];
-    refused(
-        "aten::_slow_conv2d_backward.output_mask",
-        &[x, x, x],
-        &pairs,
-    );
+    refused("aten::_slow_conv2d_backward.output_mask", &[x, x, x], &pairs);
     let out = Value::Tensor(Tensor::zeros([0]).unwrap());
     let mut stack = vec![Value::Int(0), Value::Int(MAX), out];
-    operator("aten::eye.m_out")
-        .unwrap()
-        .call_boxed(&mut stack)
-        .unwrap();
+    operator("aten::eye.m_out").unwrap().call_boxed(&mut stack).unwrap();
     // 8 TB
-    refused(
-        "aten::multinomial",
-        &[x],
-        &[Value::Int(1 << 40), Value::Bool(true), Value::None],
-    );
+    refused("aten::multinomial", &[x], &[Value::Int(1 << 40), Value::Bool(true), Value::None]);
 }

@@ -19,12 +19,7 @@ const LAYERS: [Layer; 40] = [
     |y, _, w| w.i(1)?.addmm(y.reshape([8, 6])?, w),
     |y, _, w| y.bmm(w.expand([2, 6, 6])?),
     |y, e, _| y.matmul(e.transpose(1, 2)?)?.softmax(-1)?.matmul(e),
-    |y, e, _| {
-        y.matmul(e.transpose(-2, -1)?)?
-            .mul(0.4)?
-            .softmax(-1)?
-            .matmul(y)
-    },
+    |y, e, _| y.matmul(e.transpose(-2, -1)?)?.mul(0.4)?.softmax(-1)?.matmul(y),
     |y, _, _| y.relu(),
     |y, _, _| y.gelu(),
     |y, _, _| y.silu(),
@@ -58,9 +53,7 @@ const LAYERS: [Layer; 40] = [
     },
     |y, e, _| {
         let out = y.copied()?;
-        out.i((.., step(.., 2)))?
-            .add_(e.i((.., step(.., 2)))?)?
-            .mul_(0.5)?;
+        out.i((.., step(.., 2)))?.add_(e.i((.., step(.., 2)))?)?.mul_(0.5)?;
         Ok(out)
     },
     |y, e, _| {
@@ -141,9 +134,8 @@ fn compiled_nets_are_eager_ones() {
         };
         let (x, w) = (numbers(&[2, 4, 6], 2.0), numbers(&[6, 6], 0.8));
         let length = 3 + dice.below(6);
-        let mut net: Net = (0..length)
-            .map(|_| (dice.below(LAYERS.len()), dice.below(64)))
-            .collect();
+        let mut net: Net =
+            (0..length).map(|_| (dice.below(LAYERS.len()), dice.below(64))).collect();
         if difference(&net, &x, &w).is_none() {
             continue;
         }

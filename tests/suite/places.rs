@@ -22,10 +22,7 @@ fn with_own(
 
 /// `from..from + n` of these strides in the memory of that many numbers.
 fn strided(dtype: DType, memory: i64, sizes: &[i64], strides: &[i64], offset: i64) -> Tensor {
-    let base = Tensor::arange((0, memory, 1))
-        .unwrap()
-        .to_dtype(dtype)
-        .unwrap();
+    let base = Tensor::arange((0, memory, 1)).unwrap().to_dtype(dtype).unwrap();
     aten::as_strided(&base, sizes, strides, Some(offset)).unwrap()
 }
 
@@ -66,12 +63,7 @@ fn results_have_the_math_bits_and_the_memory_of_eager_ones() {
         let (eager, got) = (eager.unwrap(), got.unwrap());
         let seen = |r: &Tensor, x: &Tensor| {
             let bits = (r.is_conj(), r.is_neg());
-            (
-                bits,
-                r.shares_storage_with(x),
-                r.storage_offset(),
-                format!("{r}"),
-            )
+            (bits, r.shares_storage_with(x), r.storage_offset(), format!("{r}"))
         };
         assert_eq!((i, seen(&got, &b)), (i, seen(&eager, &a)));
         // and writes to it are seen
@@ -106,24 +98,13 @@ fn what_was_written_stays_where_the_tensor_is_resized_away() {
         x.add(0)
     };
     let run = |compiled: bool| {
-        let memory = Tensor::arange((0, 24, 1))
-            .unwrap()
-            .to_dtype(DType::F64)
-            .unwrap();
+        let memory = Tensor::arange((0, 24, 1)).unwrap().to_dtype(DType::F64).unwrap();
         let x = aten::as_strided(&memory, &[3, 4], &[4, 1], Some(0)).unwrap();
         let y = aten::as_strided(&memory, &[4, 3], &[6, 2], Some(0)).unwrap();
         let f = compile(write);
         let given = (x, y);
-        let result = if compiled {
-            f.call(&given)
-        } else {
-            f.eager(&given)
-        };
-        (
-            numbers(&result.unwrap()),
-            numbers(&memory),
-            given.1.shape().to_vec(),
-        )
+        let result = if compiled { f.call(&given) } else { f.eager(&given) };
+        (numbers(&result.unwrap()), numbers(&memory), given.1.shape().to_vec())
     };
     assert_eq!(run(true), run(false));
 }
@@ -260,10 +241,7 @@ fn the_same_memory_in_another_dtype_of_that_size_is_read_first() {
     let f = |x: &Tensor| x.add_(aten::view_dtype(x, DType::I32)?)?.mul(1);
     let bits = 1f32.to_bits() as f32 as f64;
     for (got, x) in with_own(f, || Tensor::ones([3]).unwrap()) {
-        assert_eq!(
-            (numbers(&got.unwrap()), numbers(&x)),
-            (vec![bits; 3], vec![bits; 3])
-        );
+        assert_eq!((numbers(&got.unwrap()), numbers(&x)), (vec![bits; 3], vec![bits; 3]));
     }
 }
 
@@ -272,12 +250,8 @@ fn memory_in_another_order_is_refused_in_another_dtype_too() {
     type Write = fn(&Tensor, Tensor) -> Result<()>;
     let writes: [(&str, Write); 4] = [
         ("add_", |x, y| x.add_(y).map(drop)),
-        ("addcmul_", |x, y| {
-            aten::addcmul_(x, &y, x, 1.into()).map(drop)
-        }),
-        ("clamp_", |x, y| {
-            aten::clamp_tensor_(x, Some(&y), None).map(drop)
-        }),
+        ("addcmul_", |x, y| aten::addcmul_(x, &y, x, 1.into()).map(drop)),
+        ("clamp_", |x, y| aten::clamp_tensor_(x, Some(&y), None).map(drop)),
         ("copy_", |x, y| x.copy_(y).map(drop)),
     ];
     for (name, write) in writes {
@@ -287,10 +261,7 @@ fn memory_in_another_order_is_refused_in_another_dtype_too() {
         };
         for (got, x) in with_own(f, || Tensor::ones([2, 2]).unwrap()) {
             let e = got.expect_err(name);
-            assert!(
-                e.to_string().contains("single memory location"),
-                "{name}: {e}"
-            );
+            assert!(e.to_string().contains("single memory location"), "{name}: {e}");
             assert_eq!(numbers(&x.view(-1).unwrap()), [1.0; 4]);
         }
     }

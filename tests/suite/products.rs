@@ -17,9 +17,7 @@ const PRODUCTS: [(&str, Product); 5] = [
     ("linear", |x, w| x.linear(w, None)),
     ("linear with bias", |x, w| x.linear(w, Some(&w.i(0)?))),
     ("mm", |x, w| x.reshape([8, 6])?.matmul(w)?.view([2, 4, 6])),
-    ("addmm", |x, w| {
-        w.i(1)?.addmm(x.reshape([8, 6])?, w)?.view([2, 4, 6])
-    }),
+    ("addmm", |x, w| w.i(1)?.addmm(x.reshape([8, 6])?, w)?.view([2, 4, 6])),
     ("bmm", |x, w| x.bmm(w.expand([2, 6, 6])?)),
 ];
 
@@ -35,34 +33,16 @@ const ACTIVATIONS: [(&str, Next); 6] = [
 const USES: [(&str, Next); 16] = [
     ("as it is", |y, _| Ok(y)),
     ("transposed", |y, _| y.transpose(0, 1)),
-    ("transposed and copied", |y, _| {
-        y.transpose(0, 1)?.contiguous()?.mul(2)
-    }),
-    ("last first", |y, _| {
-        y.permute([2, 0, 1])?.contiguous()?.mul(2)
-    }),
-    ("transposed and flat", |y, _| {
-        y.transpose(1, 2)?.reshape([2, 24])?.sum_dim(-1)
-    }),
-    ("heads", |y, _| {
-        y.view([2, 4, 3, 2])?.transpose(1, 2)?.contiguous()?.exp()
-    }),
+    ("transposed and copied", |y, _| y.transpose(0, 1)?.contiguous()?.mul(2)),
+    ("last first", |y, _| y.permute([2, 0, 1])?.contiguous()?.mul(2)),
+    ("transposed and flat", |y, _| y.transpose(1, 2)?.reshape([2, 24])?.sum_dim(-1)),
+    ("heads", |y, _| y.view([2, 4, 3, 2])?.transpose(1, 2)?.contiguous()?.exp()),
     ("transposed softmax", |y, _| y.transpose(1, 2)?.softmax(-1)),
-    ("halves joined", |y, _| {
-        Tensor::cat([y.narrow(2, 0, 3)?, y.narrow(2, 3, 3)?], 2)?.mul(2)
-    }),
-    ("halves exchanged", |y, _| {
-        Tensor::cat([y.narrow(2, 3, 3)?, y.narrow(2, 0, 3)?], 2)?.mul(2)
-    }),
-    ("one column six times", |y, _| {
-        Tensor::cat(vec![y.narrow(2, 0, 1)?; 6], 2)?.mul(2)
-    }),
-    ("one row of all", |y, _| {
-        y.i((.., 0))?.expand([4, 2, 6])?.contiguous()?.mul(2)
-    }),
-    ("every second", |y, _| {
-        y.i((.., step(.., 2)))?.contiguous()?.mul(2)
-    }),
+    ("halves joined", |y, _| Tensor::cat([y.narrow(2, 0, 3)?, y.narrow(2, 3, 3)?], 2)?.mul(2)),
+    ("halves exchanged", |y, _| Tensor::cat([y.narrow(2, 3, 3)?, y.narrow(2, 0, 3)?], 2)?.mul(2)),
+    ("one column six times", |y, _| Tensor::cat(vec![y.narrow(2, 0, 1)?; 6], 2)?.mul(2)),
+    ("one row of all", |y, _| y.i((.., 0))?.expand([4, 2, 6])?.contiguous()?.mul(2)),
+    ("every second", |y, _| y.i((.., step(.., 2)))?.contiguous()?.mul(2)),
     ("backwards", |y, _| y.flip([1])?.mul(2)),
     ("into a cache", |y, _| {
         let cache = Tensor::zeros([2, 6, 6])?;
@@ -99,9 +79,7 @@ fn products_are_eager_ones_whatever_is_done_with_them() -> Result<()> {
                     let what = format!("{product}, {activation}, {}, operand {at}", r#use);
                     let (own, other) = (x.copied()?, x.copied()?);
                     let want = f(&own)?;
-                    let got = compiled
-                        .call(&other)
-                        .unwrap_or_else(|e| panic!("{what}: {e}"));
+                    let got = compiled.call(&other).unwrap_or_else(|e| panic!("{what}: {e}"));
                     let lie = |t: &Tensor| (t.sizes().to_vec(), t.strides().to_vec());
                     assert_eq!(lie(&got), lie(&want), "{what}");
                     for (got, want) in [(&got, &want), (&other, &own)] {

@@ -29,9 +29,7 @@ fn dtype_of(name: &str) -> DType {
 
 fn ints(list: &Json) -> Vec<i64> {
     let list = list.as_array().expect("a list");
-    list.iter()
-        .map(|x| x.as_i64().expect("an integer"))
-        .collect()
+    list.iter().map(|x| x.as_i64().expect("an integer")).collect()
 }
 
 fn row_major(sizes: &[i64]) -> Vec<i64> {
@@ -58,12 +56,7 @@ impl<'a> Call<'a> {
             list => ints(list),
         };
         let dtype = dtype_of(json["dtype"].as_str().expect("a dtype"));
-        Call {
-            json,
-            dtype,
-            size,
-            stride,
-        }
+        Call { json, dtype, size, stride }
     }
 
     fn float(&self, i: usize) -> f64 {
@@ -91,9 +84,7 @@ impl<'a> Call<'a> {
     }
 
     fn signed(&self) -> Result<Tensor> {
-        self.laid(self.dtype, &self.stride, |i| {
-            ((i * 37 % 19) - 9) as f64 / 8.0
-        })
+        self.laid(self.dtype, &self.stride, |i| ((i * 37 % 19) - 9) as f64 / 8.0)
     }
 
     fn weights(&self) -> Result<Tensor> {
@@ -177,9 +168,7 @@ impl<'a> Call<'a> {
             x.iter().map(|x| (*x as f64, *x as u64)).unzip()
         } else {
             let x = aten::to_dtype(got, DType::F64, false, false, None);
-            let x = x
-                .and_then(|x| x.to_vec::<f64>())
-                .map_err(|e| e.to_string())?;
+            let x = x.and_then(|x| x.to_vec::<f64>()).map_err(|e| e.to_string())?;
             x.iter().map(|x| (*x, x.to_bits())).unzip()
         };
         let exact = self.json["exact"].as_bool().expect("a truth value");
@@ -209,28 +198,15 @@ impl<'a> Call<'a> {
         };
         let n = compare(&self.json["first"], 0)?;
         if self.json["last"].is_null() {
-            return if n == numbers.len() {
-                Ok(())
-            } else {
-                Err("length".to_owned())
-            };
+            return if n == numbers.len() { Ok(()) } else { Err("length".to_owned()) };
         }
         compare(&self.json["last"], numbers.len() - 8)?;
         if exact {
-            let sum = bits
-                .iter()
-                .fold(0u64, |sum, x| sum.wrapping_mul(31).wrapping_add(*x));
+            let sum = bits.iter().fold(0u64, |sum, x| sum.wrapping_mul(31).wrapping_add(*x));
             let want = self.json["bits"].as_str().expect("a sum");
-            return if sum.to_string() == want {
-                Ok(())
-            } else {
-                Err("bits".to_owned())
-            };
+            return if sum.to_string() == want { Ok(()) } else { Err("bits".to_owned()) };
         }
-        let (sum, want) = (
-            numbers.iter().sum::<f64>(),
-            self.json["sum"].as_f64().expect("a sum"),
-        );
+        let (sum, want) = (numbers.iter().sum::<f64>(), self.json["sum"].as_f64().expect("a sum"));
         let scale = numbers.iter().map(|x| x.abs()).sum::<f64>();
         if (sum - want).abs() <= tolerance * scale {
             Ok(())
@@ -244,9 +220,7 @@ impl<'a> Call<'a> {
 fn sum_of_state(g: &Generator) -> Result<String> {
     let mut bytes = g.state()?.to_vec::<u8>()?;
     bytes[5024..5032].fill(0);
-    let sum = bytes.iter().fold(0u64, |sum, x| {
-        sum.wrapping_mul(31).wrapping_add(u64::from(*x))
-    });
+    let sum = bytes.iter().fold(0u64, |sum, x| sum.wrapping_mul(31).wrapping_add(u64::from(*x)));
     Ok(sum.to_string())
 }
 
@@ -262,10 +236,8 @@ fn the_numbers_are_those_of_pytorch() {
                 let before = wrong.len();
                 for (i, json) in case["calls"].as_array().expect("a list").iter().enumerate() {
                     let call = Call::new(json);
-                    let outcome = call
-                        .run(None)
-                        .map_err(|e| e.to_string())
-                        .and_then(|t| call.check(&t));
+                    let outcome =
+                        call.run(None).map_err(|e| e.to_string()).and_then(|t| call.check(&t));
                     if let Err(what) = outcome {
                         let (op, dtype, args) = (&json["op"], &json["dtype"], &json["args"]);
                         let (seed, size, stride) = (&case["seed"], &json["size"], &json["stride"]);
@@ -282,12 +254,7 @@ fn the_numbers_are_those_of_pytorch() {
                 }
             }
             assert!(cases.len() > 150);
-            assert!(
-                wrong.is_empty(),
-                "{} differ:\n{}",
-                wrong.len(),
-                wrong.join("\n")
-            );
+            assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
             Ok(())
         };
         body().expect("no error");
@@ -331,14 +298,7 @@ fn complex_numbers_are_drawn_part_by_part() -> Result<()> {
     let (f32s, c64s) = (Some(DType::F32), Some(DType::C64));
     let want = aten::rand_generator(&[24], Some(&g), f32s, None, None, None)?.to_vec::<f32>()?;
     g.set_seed(5);
-    let got = parts(aten::rand_generator(
-        &sizes,
-        Some(&g),
-        c64s,
-        None,
-        None,
-        None,
-    )?)?;
+    let got = parts(aten::rand_generator(&sizes, Some(&g), c64s, None, None, None)?)?;
     assert_eq!(got, want);
     g.set_seed(5);
     let want = aten::randn_generator(&[24], Some(&g), f32s, None, None, None)?.to_vec::<f32>()?;
@@ -367,16 +327,9 @@ fn threads_that_share_a_generator_take_whole_fills() -> Result<()> {
     let want: BTreeSet<Vec<u32>> = (0..60).map(|_| uniform(&alone)).collect::<Result<_>>()?;
     let shared = Generator::new(1);
     let got: BTreeSet<Vec<u32>> = std::thread::scope(|scope| {
-        let run = || {
-            (0..20)
-                .map(|_| uniform(&shared))
-                .collect::<Result<Vec<_>>>()
-        };
+        let run = || (0..20).map(|_| uniform(&shared)).collect::<Result<Vec<_>>>();
         let threads: Vec<_> = (0..3).map(|_| scope.spawn(run)).collect();
-        threads
-            .into_iter()
-            .map(|t| t.join().expect("no panic"))
-            .collect::<Result<Vec<_>>>()
+        threads.into_iter().map(|t| t.join().expect("no panic")).collect::<Result<Vec<_>>>()
     })?
     .into_iter()
     .flatten()
@@ -390,164 +343,149 @@ type Program = fn(&Tensor) -> Result<Tensor>;
 /// A seed, then twice eagerly; a seed, then twice compiled: the same numbers.
 #[test]
 fn a_compiled_function_draws_anew_and_in_the_order_of_eager_calls() {
-    alone(
-        "random_stream::a_compiled_function_draws_anew_and_in_the_order_of_eager_calls",
-        || {
-            let body = || -> Result<()> {
-                let programs: &[(&str, Program)] = &[
-                    ("two of a kind", |x| {
-                        // equal calls, which must not become one, and whose order shows
-                        let a = Tensor::rand(x.sizes())?;
-                        let b = Tensor::rand(x.sizes())?;
-                        a.sub(&b.mul(x)?)
-                    }),
-                    ("used in the other order", |x| {
-                        let a = Tensor::randn([3])?;
-                        let b = Tensor::rand([20])?;
-                        let c = Tensor::randn([4])?;
-                        let sum = |t: &Tensor| aten::sum(t, None);
-                        let late = sum(&c)?.mul(&sum(&b)?)?;
-                        x.mul(&late)?.add(&sum(&a)?)
-                    }),
-                    ("a result that nobody uses", |x| {
-                        let _ = Tensor::randn([7])?;
-                        x.add(&Tensor::rand(x.sizes())?)
-                    }),
-                    ("dropout of a transposed tensor", |x| {
-                        aten::dropout(&aten::t(x)?, 0.4, true)
-                    }),
-                    ("in place, through views", |x| {
-                        let y = aten::clone(x, Some(MemoryFormat::Contiguous))?;
-                        aten::normal_(&aten::t(&y)?, 0.0, 1.0, None)?;
-                        aten::uniform_(
-                            &aten::slice_tensor(&y, 1, Some(0), Some(4), 2)?,
+    alone("random_stream::a_compiled_function_draws_anew_and_in_the_order_of_eager_calls", || {
+        let body = || -> Result<()> {
+            let programs: &[(&str, Program)] = &[
+                ("two of a kind", |x| {
+                    // equal calls, which must not become one, and whose order shows
+                    let a = Tensor::rand(x.sizes())?;
+                    let b = Tensor::rand(x.sizes())?;
+                    a.sub(&b.mul(x)?)
+                }),
+                ("used in the other order", |x| {
+                    let a = Tensor::randn([3])?;
+                    let b = Tensor::rand([20])?;
+                    let c = Tensor::randn([4])?;
+                    let sum = |t: &Tensor| aten::sum(t, None);
+                    let late = sum(&c)?.mul(&sum(&b)?)?;
+                    x.mul(&late)?.add(&sum(&a)?)
+                }),
+                ("a result that nobody uses", |x| {
+                    let _ = Tensor::randn([7])?;
+                    x.add(&Tensor::rand(x.sizes())?)
+                }),
+                ("dropout of a transposed tensor", |x| aten::dropout(&aten::t(x)?, 0.4, true)),
+                ("in place, through views", |x| {
+                    let y = aten::clone(x, Some(MemoryFormat::Contiguous))?;
+                    aten::normal_(&aten::t(&y)?, 0.0, 1.0, None)?;
+                    aten::uniform_(
+                        &aten::slice_tensor(&y, 1, Some(0), Some(4), 2)?,
+                        0.0,
+                        1.0,
+                        None,
+                    )?;
+                    aten::bernoulli_float_(&aten::select_int(&y, 1, 1)?, 0.5, None)?;
+                    Ok(y)
+                }),
+                ("normal numbers of a view with gaps", |x| {
+                    let y = aten::clone(x, Some(MemoryFormat::Contiguous))?;
+                    aten::normal_(
+                        &aten::slice_tensor(&y, 1, Some(0), Some(4), 2)?,
+                        0.0,
+                        1.0,
+                        None,
+                    )?;
+                    Ok(y)
+                }),
+                ("probabilities that are computed, between other draws", |x| {
+                    let p = aten::sigmoid(x)?;
+                    let a = aten::bernoulli(&p, None)?;
+                    let b = Tensor::rand(x.sizes())?;
+                    let c =
+                        aten::bernoulli_tensor(&b, &aten::t(&aten::reshape(&p, &[4, 10])?)?, None)?;
+                    let d = Tensor::randn([4])?;
+                    aten::exp(&p)?.mul(&b)?.add(&a)?.add(&c)?.mul(&d)
+                }),
+                ("as an operator gives its result, which a plan does not", |x| {
+                    let c = aten::complex(x, &x.sub(1.0)?)?;
+                    let c = aten::reshape(&c, &[2, 5, 4])?;
+                    // the dimensions that are transformed stride least
+                    let y = aten::real(&aten::_fft_c2c(&c, &[2, 0], 0, true)?)?;
+                    let y = aten::abs(&y)?;
+                    let drawn = [
+                        aten::uniform(&y, 0.0, 1.0, None)?,
+                        aten::exponential(&y, 1.0, None)?,
+                        aten::normal_functional(&y, 0.0, 1.0, None)?,
+                        aten::geometric(&y, 0.5, None)?,
+                        aten::log_normal(&y, 0.0, 1.0, None)?,
+                        aten::cauchy(&y, 0.0, 1.0, None)?,
+                        aten::random_to(&y, 100, None)?,
+                        aten::bernoulli_tensor(&y, &aten::sigmoid(&y)?, None)?,
+                        aten::real(&aten::uniform(
+                            &aten::_fft_c2c(&c, &[2, 0], 0, true)?,
                             0.0,
                             1.0,
                             None,
-                        )?;
-                        aten::bernoulli_float_(&aten::select_int(&y, 1, 1)?, 0.5, None)?;
-                        Ok(y)
-                    }),
-                    ("normal numbers of a view with gaps", |x| {
-                        let y = aten::clone(x, Some(MemoryFormat::Contiguous))?;
-                        aten::normal_(
-                            &aten::slice_tensor(&y, 1, Some(0), Some(4), 2)?,
-                            0.0,
-                            1.0,
-                            None,
-                        )?;
-                        Ok(y)
-                    }),
-                    (
-                        "probabilities that are computed, between other draws",
-                        |x| {
-                            let p = aten::sigmoid(x)?;
-                            let a = aten::bernoulli(&p, None)?;
-                            let b = Tensor::rand(x.sizes())?;
-                            let c = aten::bernoulli_tensor(
-                                &b,
-                                &aten::t(&aten::reshape(&p, &[4, 10])?)?,
-                                None,
-                            )?;
-                            let d = Tensor::randn([4])?;
-                            aten::exp(&p)?.mul(&b)?.add(&a)?.add(&c)?.mul(&d)
-                        },
-                    ),
-                    (
-                        "as an operator gives its result, which a plan does not",
-                        |x| {
-                            let c = aten::complex(x, &x.sub(1.0)?)?;
-                            let c = aten::reshape(&c, &[2, 5, 4])?;
-                            // the dimensions that are transformed stride least
-                            let y = aten::real(&aten::_fft_c2c(&c, &[2, 0], 0, true)?)?;
-                            let y = aten::abs(&y)?;
-                            let drawn = [
-                                aten::uniform(&y, 0.0, 1.0, None)?,
-                                aten::exponential(&y, 1.0, None)?,
-                                aten::normal_functional(&y, 0.0, 1.0, None)?,
-                                aten::geometric(&y, 0.5, None)?,
-                                aten::log_normal(&y, 0.0, 1.0, None)?,
-                                aten::cauchy(&y, 0.0, 1.0, None)?,
-                                aten::random_to(&y, 100, None)?,
-                                aten::bernoulli_tensor(&y, &aten::sigmoid(&y)?, None)?,
-                                aten::real(&aten::uniform(
-                                    &aten::_fft_c2c(&c, &[2, 0], 0, true)?,
-                                    0.0,
-                                    1.0,
-                                    None,
-                                )?)?,
-                            ];
-                            aten::cat(&drawn, 0)
-                        },
-                    ),
-                    ("slopes", |x| {
-                        let y =
-                            aten::rrelu(&x.sub(&x.mul(x)?)?, 0.1.into(), 0.3.into(), true, None)?;
-                        aten::rrelu(&aten::t(&y)?, 0.1.into(), 0.3.into(), true, None)
-                    }),
-                    ("choices", |x| {
-                        let n = aten::randperm(10, None, None, None, None)?;
-                        let m = aten::multinomial(&aten::abs(x)?, 2, true, None)?;
-                        let r = aten::randint(9, &[4], None, None, None, None)?;
-                        aten::cat(&[n, aten::reshape(&m, &[-1])?, r], 0)
-                    }),
-                    ("choices by weights that are not row-major", |x| {
-                        let w = aten::add_scalar(
-                            &aten::abs(&aten::t(x)?)?,
-                            Scalar::Float(0.1),
-                            Scalar::Int(1),
-                        )?;
-                        let drawn = [
-                            aten::multinomial(&w, 2, false, None)?,
-                            aten::multinomial(&w, 1, false, None)?,
-                            aten::multinomial(&w, 3, true, None)?,
-                        ];
-                        aten::cat(&drawn, 1)
-                    }),
-                    ("choices of one category with a stride of its own", |x| {
-                        let w = aten::abs(&x.i((.., ..1))?.copied()?.t()?)?.t()?.add(0.5)?;
-                        let drawn = aten::multinomial(&w, 2, true, None)?;
-                        let once = aten::multinomial(&w, 1, false, None)?;
-                        aten::cat(&[drawn, once, Tensor::rand([10, 1])?], 1)
-                    }),
-                ];
-                let x = Tensor::from_slice(
-                    &(0..40).map(|i| i as f32 / 16.0 - 1.0).collect::<Vec<_>>(),
-                    &[10, 4],
-                )?;
-                let mut wrong = Vec::new();
-                for (name, f) in programs {
-                    let numbers = |t: Tensor| -> Result<Vec<f64>> {
-                        let t = aten::contiguous(&t, MemoryFormat::Contiguous)?;
-                        aten::to_dtype(&t, DType::F64, false, false, None)?.to_vec::<f64>()
-                    };
-                    manual_seed(0);
-                    let eager = [numbers(f(&x)?)?, numbers(f(&x)?)?];
-                    let after = Tensor::rand([1])?.to_vec::<f32>()?;
-                    assert_ne!(eager[0], eager[1], "{name}");
-                    let compiled = compile(*f);
-                    // capture draws nothing
-                    manual_seed(0);
-                    let first = compiled.call(&x)?;
-                    let calls = dispatch::call_count();
-                    let second = compiled.call(&x)?;
-                    assert_eq!(dispatch::call_count(), calls, "{name}: a replay dispatched");
-                    let got = [numbers(first)?, numbers(second)?];
-                    let then = Tensor::rand([1])?.to_vec::<f32>()?;
-                    for (i, (got, want)) in got.iter().zip(&eager).enumerate() {
-                        let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-5 * b.abs().max(1.0);
-                        if got.len() != want.len() || !got.iter().zip(want).all(close) {
-                            wrong.push(format!("{name}, call {i}: {got:?}, not {want:?}"));
-                        }
-                    }
-                    if after != then {
-                        wrong.push(format!("{name}: another number of draws"));
+                        )?)?,
+                    ];
+                    aten::cat(&drawn, 0)
+                }),
+                ("slopes", |x| {
+                    let y = aten::rrelu(&x.sub(&x.mul(x)?)?, 0.1.into(), 0.3.into(), true, None)?;
+                    aten::rrelu(&aten::t(&y)?, 0.1.into(), 0.3.into(), true, None)
+                }),
+                ("choices", |x| {
+                    let n = aten::randperm(10, None, None, None, None)?;
+                    let m = aten::multinomial(&aten::abs(x)?, 2, true, None)?;
+                    let r = aten::randint(9, &[4], None, None, None, None)?;
+                    aten::cat(&[n, aten::reshape(&m, &[-1])?, r], 0)
+                }),
+                ("choices by weights that are not row-major", |x| {
+                    let w = aten::add_scalar(
+                        &aten::abs(&aten::t(x)?)?,
+                        Scalar::Float(0.1),
+                        Scalar::Int(1),
+                    )?;
+                    let drawn = [
+                        aten::multinomial(&w, 2, false, None)?,
+                        aten::multinomial(&w, 1, false, None)?,
+                        aten::multinomial(&w, 3, true, None)?,
+                    ];
+                    aten::cat(&drawn, 1)
+                }),
+                ("choices of one category with a stride of its own", |x| {
+                    let w = aten::abs(&x.i((.., ..1))?.copied()?.t()?)?.t()?.add(0.5)?;
+                    let drawn = aten::multinomial(&w, 2, true, None)?;
+                    let once = aten::multinomial(&w, 1, false, None)?;
+                    aten::cat(&[drawn, once, Tensor::rand([10, 1])?], 1)
+                }),
+            ];
+            let x = Tensor::from_slice(
+                &(0..40).map(|i| i as f32 / 16.0 - 1.0).collect::<Vec<_>>(),
+                &[10, 4],
+            )?;
+            let mut wrong = Vec::new();
+            for (name, f) in programs {
+                let numbers = |t: Tensor| -> Result<Vec<f64>> {
+                    let t = aten::contiguous(&t, MemoryFormat::Contiguous)?;
+                    aten::to_dtype(&t, DType::F64, false, false, None)?.to_vec::<f64>()
+                };
+                manual_seed(0);
+                let eager = [numbers(f(&x)?)?, numbers(f(&x)?)?];
+                let after = Tensor::rand([1])?.to_vec::<f32>()?;
+                assert_ne!(eager[0], eager[1], "{name}");
+                let compiled = compile(*f);
+                // capture draws nothing
+                manual_seed(0);
+                let first = compiled.call(&x)?;
+                let calls = dispatch::call_count();
+                let second = compiled.call(&x)?;
+                assert_eq!(dispatch::call_count(), calls, "{name}: a replay dispatched");
+                let got = [numbers(first)?, numbers(second)?];
+                let then = Tensor::rand([1])?.to_vec::<f32>()?;
+                for (i, (got, want)) in got.iter().zip(&eager).enumerate() {
+                    let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-5 * b.abs().max(1.0);
+                    if got.len() != want.len() || !got.iter().zip(want).all(close) {
+                        wrong.push(format!("{name}, call {i}: {got:?}, not {want:?}"));
                     }
                 }
-                assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-                Ok(())
-            };
-            body().expect("no error");
-        },
-    );
+                if after != then {
+                    wrong.push(format!("{name}: another number of draws"));
+                }
+            }
+            assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+            Ok(())
+        };
+        body().expect("no error");
+    });
 }

@@ -16,10 +16,7 @@ fn resize_keeps_elements_and_reaches_every_handle() -> Result<()> {
     let x = counted(6)?;
     let (same, view) = (x.clone(), aten::slice_tensor(&x, 0, Some(1), Some(3), 1)?);
     assert!(aten::resize_(&x, &[2, 2], None)?.is_same(&x));
-    assert_eq!(
-        (same.sizes(), read(&same)),
-        (&[2, 2][..], vec![0.0, 1.0, 2.0, 3.0])
-    );
+    assert_eq!((same.sizes(), read(&same)), (&[2, 2][..], vec![0.0, 1.0, 2.0, 3.0]));
     aten::resize_(&x, &[4000], None)?;
     assert_eq!(read(&same)[..6], [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     assert_eq!(read(&view), [1.0, 2.0]);
@@ -32,10 +29,7 @@ fn views_in_place() -> Result<()> {
     let x = counted(6)?;
     aten::as_strided_(&x, &[2, 3], &[3, 1], None)?;
     aten::t_(&x)?;
-    assert_eq!(
-        (x.sizes(), read(&x)),
-        (&[3, 2][..], vec![0.0, 3.0, 1.0, 4.0, 2.0, 5.0])
-    );
+    assert_eq!((x.sizes(), read(&x)), (&[3, 2][..], vec![0.0, 3.0, 1.0, 4.0, 2.0, 5.0]));
     aten::unsqueeze_(&x, 0)?;
     aten::transpose_(&x, 0, 2)?;
     assert_eq!(x.sizes(), [2, 3, 1]);
@@ -145,32 +139,20 @@ fn a_compiled_function_that_grows_an_argument_sees_what_memory_there_is() -> Res
 
 #[test]
 fn a_tensor_that_changes_its_shape_is_not_given_twice_unseen() {
-    let (sizes, values) = (
-        |t: &Tensor| t.sizes().to_vec(),
-        |t: &Tensor| t.to_vec::<f32>().unwrap(),
-    );
+    let (sizes, values) =
+        (|t: &Tensor| t.sizes().to_vec(), |t: &Tensor| t.to_vec::<f32>().unwrap());
     let turn = |a: &Tensor, b: &Tensor| {
         aten::t_(a)?;
         b.add(1)
     };
     let compiled = compile(turn);
-    let fresh = || {
-        Tensor::arange(6)
-            .unwrap()
-            .to(DType::F32)
-            .unwrap()
-            .view([2, 3])
-            .unwrap()
-    };
+    let fresh = || Tensor::arange(6).unwrap().to(DType::F32).unwrap().view([2, 3]).unwrap();
     compiled.call((&fresh(), &fresh())).unwrap();
     let both = fresh();
     // what is refused when it comes first is refused later
     let e = compiled.call((&both, &both)).unwrap_err();
     assert!(e.to_string().contains("twice"), "{e}");
-    assert_eq!(
-        (sizes(&both), values(&both)),
-        (vec![2, 3], values(&fresh()))
-    );
+    assert_eq!((sizes(&both), values(&both)), (vec![2, 3], values(&fresh())));
     compiled.call((&fresh(), &fresh())).unwrap();
     assert_eq!(compiled.variants(), 1);
     // a closed-over one

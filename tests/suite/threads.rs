@@ -164,11 +164,7 @@ fn a_kernel_that_would_wait_for_its_own_caller_gets_an_error() {
     });
     let refused: Vec<&Error> = results.iter().filter_map(|r| r.as_ref().err()).collect();
     assert_eq!(refused.len(), 1, "{refused:?}");
-    assert!(
-        refused[0].to_string().contains("neither would ever go on"),
-        "{}",
-        refused[0]
-    );
+    assert!(refused[0].to_string().contains("neither would ever go on"), "{}", refused[0]);
 }
 
 #[test]
@@ -217,11 +213,5 @@ fn a_function_that_joins_a_thread_which_calls_it_comes_to_an_end() {
     assert_eq!(f.call(count(3)).unwrap().to_vec::<f32>().unwrap(), [2.0; 3]);
     assert_eq!(f.call(count(2)).unwrap().to_vec::<f32>().unwrap(), [2.0; 2]);
     let awaited = |e: &CompileEvent| matches!(e, CompileEvent::Awaited { .. });
-    assert_eq!(
-        (
-            f.variants(),
-            f.events().iter().filter(|e| awaited(e)).count()
-        ),
-        (2, 1)
-    );
+    assert_eq!((f.variants(), f.events().iter().filter(|e| awaited(e)).count()), (2, 1));
 }

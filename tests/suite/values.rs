@@ -34,31 +34,13 @@ fn shifted(x: i64, by: i64, bits: u32, signed: bool, left: bool) -> i64 {
 fn shifts_by_any_amount() {
     for dtype in [DType::U8, DType::I8, DType::I16, DType::I32, DType::I64] {
         let (bits, signed) = (dtype.size() as u32 * 8, dtype != DType::U8);
-        let values = [
-            0,
-            1,
-            100,
-            127,
-            128,
-            200,
-            255,
-            -1,
-            -100,
-            -128,
-            i64::MAX,
-            i64::MIN,
-        ];
+        let values = [0, 1, 100, 127, 128, 200, 255, -1, -100, -128, i64::MAX, i64::MIN];
         let mut amounts = vec![-128, -9, -1, 0, 1, 6, 127];
         amounts.extend((3..=6).flat_map(|p| [(1 << p) - 1, 1 << p, (1 << p) + 1]));
         let n = values.len() * amounts.len();
         let x: Vec<i64> = (0..n).map(|i| values[i / amounts.len()]).collect();
         let by: Vec<i64> = (0..n).map(|i| amounts[i % amounts.len()]).collect();
-        let make = |v: &[i64]| {
-            Tensor::from_vec(v.to_vec(), -1)
-                .unwrap()
-                .to_dtype(dtype)
-                .unwrap()
-        };
+        let make = |v: &[i64]| Tensor::from_vec(v.to_vec(), -1).unwrap().to_dtype(dtype).unwrap();
         let (x, by) = (make(&x), make(&by));
         for left in [false, true] {
             let want: Vec<f64> = (numbers(&x).iter().zip(numbers(&by)))
@@ -80,10 +62,7 @@ fn shifts_by_any_amount() {
                         .collect();
                     assert_eq!(got.to_vec::<i64>().unwrap(), want, "left: {left}, {i}");
                 } else {
-                    assert!(
-                        close(got),
-                        "{dtype}, left: {left}, {i}: {got}, want {want:?}"
-                    );
+                    assert!(close(got), "{dtype}, left: {left}, {i}: {got}, want {want:?}");
                 }
             }
         }
@@ -131,10 +110,8 @@ fn group_norms_of_large_and_of_few_elements() {
     for got in both(|x| Ok(group_norm(x, None, 2)?.0), &one) {
         assert_eq!(numbers(&got), [0.0, 0.0]);
     }
-    let (w, b) = (
-        Tensor::from_vec([2f32, 3.0], 2).unwrap(),
-        Tensor::from_vec([0f32, 1.0], 2).unwrap(),
-    );
+    let (w, b) =
+        (Tensor::from_vec([2f32, 3.0], 2).unwrap(), Tensor::from_vec([0f32, 1.0], 2).unwrap());
     let [eager, first, again] = both(move |x| Ok(group_norm(x, Some((&w, &b)), 2)?.0), &one);
     assert_eq!(numbers(&eager), numbers(&first));
     assert_eq!(numbers(&eager), numbers(&again));
@@ -143,10 +120,7 @@ fn group_norms_of_large_and_of_few_elements() {
 #[test]
 fn results_begin_where_eager_ones_do() {
     let z = Tensor::from_vec(
-        [
-            num_complex::Complex::new(1f32, 2.0),
-            num_complex::Complex::new(3.0, 4.0),
-        ],
+        [num_complex::Complex::new(1f32, 2.0), num_complex::Complex::new(3.0, 4.0)],
         -1,
     );
     let z = z.unwrap();
@@ -204,11 +178,7 @@ fn with_number(op: &'static str, dtype: DType, number: f64, alpha: Option<f64>) 
     let eager = show(f(&x()));
     let compiled = compile(f);
     for again in 0..2 {
-        assert_eq!(
-            show(compiled.call(&x())),
-            eager,
-            "{op} {dtype} {number}, call {again}"
-        );
+        assert_eq!(show(compiled.call(&x())), eager, "{op} {dtype} {number}, call {again}");
     }
     eager
 }
@@ -219,51 +189,27 @@ fn numbers_beside_halves_are_rounded_where_pytorch_rounds_them() {
     let results = [
         ("aten::rsub.Scalar", F16, 1e5, "[inf, inf, inf]"),
         ("aten::sub.Scalar", F16, 65520.0, "[-inf, -inf, -inf]"),
-        (
-            "aten::rsub.Scalar",
-            BF16,
-            1e5,
-            "[99840.0, 99840.0, 39936.0]",
-        ),
-        (
-            "aten::mul.Scalar",
-            F16,
-            1e-9,
-            "[0.0, -0.0, 6.002187728881836e-5]",
-        ),
+        ("aten::rsub.Scalar", BF16, 1e5, "[99840.0, 99840.0, 39936.0]"),
+        ("aten::mul.Scalar", F16, 1e-9, "[0.0, -0.0, 6.002187728881836e-5]"),
         (
             "aten::div.Scalar",
             F16,
             1e5,
             "[1.5020370483398438e-5, -2.002716064453125e-5, 0.60009765625]",
         ),
-        (
-            "aten::mul.Scalar",
-            BF16,
-            1e5,
-            "[149504.0, -199680.0, 6006243328.0]",
-        ),
+        ("aten::mul.Scalar", BF16, 1e5, "[149504.0, -199680.0, 6006243328.0]"),
         (
             "aten::div.Scalar",
             BF16,
             1e5,
             "[1.5020370483398438e-5, -2.002716064453125e-5, 0.59765625]",
         ),
-        (
-            "aten::mul_.Scalar",
-            F16,
-            1e-9,
-            "[0.0, -0.0, 6.002187728881836e-5]",
-        ),
+        ("aten::mul_.Scalar", F16, 1e-9, "[0.0, -0.0, 6.002187728881836e-5]"),
         ("aten::remainder.Scalar", F16, 1e5, "[1.5, inf, 60000.0]"),
         ("aten::mul.Scalar", F32, 1e300, "[inf, -inf, inf]"),
     ];
     for (op, dtype, number, want) in results {
-        assert_eq!(
-            with_number(op, dtype, number, None),
-            want,
-            "{op} {dtype} {number}"
-        );
+        assert_eq!(with_number(op, dtype, number, None), want, "{op} {dtype} {number}");
     }
     let alpha = with_number("aten::rsub.Scalar", BF16, 1.0, Some(1e5));
     assert_eq!(alpha, "[-149504.0, 199680.0, -5972688896.0]");
@@ -290,22 +236,13 @@ fn numbers_that_do_not_fit_are_refused() {
         ("aten::hardshrink", F16, 1e5),
     ] {
         let text = with_number(op, dtype, number, None);
-        assert!(
-            text.contains("without overflow"),
-            "{op} {dtype} {number}: {text}"
-        );
+        assert!(text.contains("without overflow"), "{op} {dtype} {number}: {text}");
     }
     let wide = call(
         "aten::pow.Tensor_Scalar",
-        vec![
-            Value::Tensor(Tensor::from_vec([5i8], 1).unwrap()),
-            Value::Int(300),
-        ],
+        vec![Value::Tensor(Tensor::from_vec([5i8], 1).unwrap()), Value::Int(300)],
     );
-    assert!(
-        wide.unwrap_err().to_string().contains("without overflow"),
-        "{I8}"
-    );
+    assert!(wide.unwrap_err().to_string().contains("without overflow"), "{I8}");
 }
 
 #[test]
@@ -332,10 +269,7 @@ fn complex_normal_numbers_are_drawn_as_eagerly_in_every_layout() {
                     let t = aten::view_as_real(&run().unwrap()).unwrap();
                     (
                         numbers(&t),
-                        aten::rand(&[2], None, None, None, None)
-                            .unwrap()
-                            .to_vec::<f32>()
-                            .unwrap(),
+                        aten::rand(&[2], None, None, None, None).unwrap().to_vec::<f32>().unwrap(),
                     )
                 };
                 let eager = drawn(&|| f(&x));
@@ -352,19 +286,8 @@ fn a_mask_of_numbers_is_refused_for_repeated_elements_too() {
     let x = Tensor::from_vec([1f32, 2.0], 2).unwrap();
     let repeated = x.expand(&[3, 2]).unwrap();
     let f = |x: &Tensor| aten::masked_fill_scalar_(x, x, 1.into());
-    assert!(
-        f(&repeated)
-            .unwrap_err()
-            .to_string()
-            .contains("boolean masks")
-    );
-    assert!(
-        compile(f)
-            .call(&repeated)
-            .unwrap_err()
-            .to_string()
-            .contains("boolean masks")
-    );
+    assert!(f(&repeated).unwrap_err().to_string().contains("boolean masks"));
+    assert!(compile(f).call(&repeated).unwrap_err().to_string().contains("boolean masks"));
 }
 
 #[test]
@@ -422,19 +345,10 @@ fn a_number_of_another_dtype_fills_where_the_mask_is() {
 #[test]
 fn powers_of_half_numbers_round_once() {
     // PyTorch: 273 squared does not fit f16, its inverse does
-    let x = Tensor::from_vec(vec![273f32, 300.0], 2)
-        .unwrap()
-        .to_dtype(DType::F16)
-        .unwrap();
+    let x = Tensor::from_vec(vec![273f32, 300.0], 2).unwrap().to_dtype(DType::F16).unwrap();
     for got in both(|x| aten::pow_tensor_scalar(x, (-2).into()), &x) {
         let want = [1.341_104_5e-5, 1.108_646_4e-5];
-        assert!(
-            numbers(&got)
-                .iter()
-                .zip(want)
-                .all(|(g, w)| (g - w).abs() < 1e-8),
-            "{got}"
-        );
+        assert!(numbers(&got).iter().zip(want).all(|(g, w)| (g - w).abs() < 1e-8), "{got}");
     }
 }
 
@@ -442,22 +356,15 @@ fn powers_of_half_numbers_round_once() {
 fn gradients_round_in_what_their_operands_promote_to() {
     // PyTorch computes in f16, which a number of f32 does not change, and returns the dtype of the
     // input
-    let x = Tensor::from_slice(&[0.5f32, 1.661, 1.0], [3, 1])
-        .unwrap()
-        .to_dtype(DType::F16)
-        .unwrap();
-    let [eager, first, again] = both(
-        |g| aten::mish_backward(g, &Tensor::full([0i64; 0], 0.3)?),
-        &x,
-    );
+    let x =
+        Tensor::from_slice(&[0.5f32, 1.661, 1.0], [3, 1]).unwrap().to_dtype(DType::F16).unwrap();
+    let [eager, first, again] =
+        both(|g| aten::mish_backward(g, &Tensor::full([0i64; 0], 0.3)?), &x);
     assert_eq!(eager.dtype(), DType::F32);
     assert_eq!(numbers(&eager), numbers(&first));
     assert_eq!(numbers(&eager), numbers(&again));
     let target = Tensor::from_vec(vec![-4.3f32, -2.4], 2).unwrap();
-    let halves = Tensor::from_vec(vec![8.0f32, 8.0], 2)
-        .unwrap()
-        .to_dtype(DType::F16)
-        .unwrap();
+    let halves = Tensor::from_vec(vec![8.0f32, 8.0], 2).unwrap().to_dtype(DType::F16).unwrap();
     let [eager, first, _] = both(move |x| aten::soft_margin_loss(x, &target, 2), &halves);
     assert!(numbers(&eager)[0].is_finite());
     assert_eq!(numbers(&eager), numbers(&first));
@@ -465,13 +372,8 @@ fn gradients_round_in_what_their_operands_promote_to() {
     let small = Tensor::from_vec(vec![2u8], 1).unwrap().expand([3]).unwrap();
     let wide = Tensor::full([0i64; 0], 97).unwrap();
     let f = move |g: &Tensor| aten::smooth_l1_loss_backward(g, &wide, &small, 2, 1.0);
-    let [eager, first, _] = both(
-        f,
-        &Tensor::from_vec(vec![2u8], 1)
-            .unwrap()
-            .view(&[0i64; 0])
-            .unwrap(),
-    );
+    let [eager, first, _] =
+        both(f, &Tensor::from_vec(vec![2u8], 1).unwrap().view(&[0i64; 0]).unwrap());
     assert_eq!(numbers(&eager), numbers(&first));
 }
 
@@ -495,11 +397,7 @@ fn truth_values_are_no_range() {
     let bools = Tensor::zeros([5]).unwrap().to_dtype(DType::Bool).unwrap();
     let fill = |x: &Tensor| aten::arange_start_out(0.5.into(), 4.into(), 0.75.into(), x);
     for e in [fill(&bools), compile(fill).call(&bools)] {
-        assert!(
-            e.unwrap_err()
-                .to_string()
-                .contains("not implemented for 'Bool'")
-        );
+        assert!(e.unwrap_err().to_string().contains("not implemented for 'Bool'"));
     }
 }
 
@@ -530,20 +428,8 @@ fn numbers_count_for_less_than_tensors() {
         |x| aten::hypot(&x.to_dtype(DType::F32)?, &Tensor::wrapped_number(1.5)?),
         |x| aten::copysign_tensor(x, &Tensor::wrapped_number(-1.0)?),
         |x| aten::gcd(&x.to_dtype(DType::U8)?, &Tensor::wrapped_number(6)?),
-        |x| {
-            aten::where_self(
-                &x.gt(0)?,
-                &x.to_dtype(DType::C64)?,
-                &Tensor::wrapped_number(0.5)?,
-            )
-        },
-        |x| {
-            aten::add_tensor(
-                &x.to_dtype(DType::C64)?,
-                &Tensor::wrapped_number(0.5)?,
-                1.into(),
-            )
-        },
+        |x| aten::where_self(&x.gt(0)?, &x.to_dtype(DType::C64)?, &Tensor::wrapped_number(0.5)?),
+        |x| aten::add_tensor(&x.to_dtype(DType::C64)?, &Tensor::wrapped_number(0.5)?, 1.into()),
         |x| aten::hypot_(&x.to_dtype(DType::F16)?, &Tensor::wrapped_number(1.5)?),
         |x| {
             let out = Tensor::zeros([0])?;
@@ -551,18 +437,14 @@ fn numbers_count_for_less_than_tensors() {
             aten::floor_divide_out(&x.to_dtype(DType::U8)?, &number, &out)
         },
     ];
-    for x in [
-        Tensor::from_vec(vec![1i64, 4], 2),
-        Tensor::from_vec(vec![4i64], 1).unwrap().squeeze(),
-    ] {
+    for x in
+        [Tensor::from_vec(vec![1i64, 4], 2), Tensor::from_vec(vec![4i64], 1).unwrap().squeeze()]
+    {
         for (i, f) in all.into_iter().enumerate() {
             let [eager, first, again] = both(f, x.as_ref().unwrap());
             assert_eq!((i, first.dtype()), (i, eager.dtype()));
             let shown = |t: &Tensor| (i, format!("{t}"));
-            assert_eq!(
-                [shown(&first), shown(&again)],
-                [shown(&eager), shown(&eager)]
-            );
+            assert_eq!([shown(&first), shown(&again)], [shown(&eager), shown(&eager)]);
         }
     }
 }
@@ -571,11 +453,7 @@ fn numbers_count_for_less_than_tensors() {
 fn products_of_halves_are_rounded_after_the_scale_and_the_addend() -> Result<()> {
     for dtype in [DType::F16, DType::BF16] {
         let full = |sizes: &[i64], x: f64| Tensor::with(dtype).full(sizes, x);
-        let (c, a, v) = (
-            full(&[2, 2], 1.0)?,
-            full(&[2, 2], 300.0)?,
-            full(&[2], 300.0)?,
-        );
+        let (c, a, v) = (full(&[2, 2], 1.0)?, full(&[2, 2], 300.0)?, full(&[2], 300.0)?);
         let (b3, c3) = (full(&[2, 2, 2], 300.0)?, full(&[2, 2, 2], 1.0)?);
         let (one, tenth, none) = (Scalar::Int(1), Scalar::Float(0.1), Scalar::Int(0));
         for alpha in [tenth, none] {

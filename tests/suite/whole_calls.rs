@@ -76,10 +76,8 @@ fn operators_that_are_made_of_others() {
     let x = zeros(DType::F32);
     let (rows, columns) = (ones(DType::F32), ones(DType::F32));
     let x2 = x.reshape([8, 1]).unwrap();
-    let (rows, columns) = (
-        rows.reshape([8, 1]).unwrap(),
-        columns.narrow(0, 0, 1).unwrap().reshape([1, 1]).unwrap(),
-    );
+    let (rows, columns) =
+        (rows.reshape([8, 1]).unwrap(), columns.narrow(0, 0, 1).unwrap().reshape([1, 1]).unwrap());
     at_once(|| x2.addmm_(&rows, &columns));
     assert_counted(&x, "addmm_");
 }

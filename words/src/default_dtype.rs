@@ -55,10 +55,7 @@ pub struct Pin {
 
 /// On this thread the default dtype is `dtype` while the pin lives.
 pub fn pin(dtype: DType) -> Pin {
-    Pin {
-        before: PINNED.replace(Some(dtype)),
-        on_this_thread: std::marker::PhantomData,
-    }
+    Pin { before: PINNED.replace(Some(dtype)), on_this_thread: std::marker::PhantomData }
 }
 
 impl Drop for Pin {

@@ -241,19 +241,14 @@ mod tests {
                 assert_eq!(device.to_string().parse(), Ok(device));
             }
         }
-        for bad in [
-            "", ":0", "cpu:", "cpu:x", "cpu:-2", "cpu:128", "CPU", "toaster",
-        ] {
+        for bad in ["", ":0", "cpu:", "cpu:x", "cpu:-2", "cpu:128", "CPU", "toaster"] {
             assert_eq!(bad.parse::<Device>(), Err(ParseDeviceError(bad.into())));
         }
     }
 
     #[test]
     fn the_current_device_is_the_first() {
-        let at = |index| Device {
-            kind: DeviceType::Xla,
-            index,
-        };
+        let at = |index| Device { kind: DeviceType::Xla, index };
         assert!(at(-1).is_same_as(at(0)) && at(1).is_same_as(at(1)));
         assert!(!at(-1).is_same_as(at(1)) && !at(0).is_same_as(Device::CPU));
     }

@@ -133,23 +133,11 @@ pub(crate) const NUM_FUNCTIONALITIES: usize = 47;
 /// The functionalities that exist once per backend, with the placeholder that opens their block.
 const BLOCKS: [(DispatchKey, DispatchKey); 6] = [
     (DispatchKey::Dense, DispatchKey::StartOfDenseBackends),
-    (
-        DispatchKey::Quantized,
-        DispatchKey::StartOfQuantizedBackends,
-    ),
+    (DispatchKey::Quantized, DispatchKey::StartOfQuantizedBackends),
     (DispatchKey::Sparse, DispatchKey::StartOfSparseBackends),
-    (
-        DispatchKey::SparseCsr,
-        DispatchKey::StartOfSparseCsrBackends,
-    ),
-    (
-        DispatchKey::NestedTensor,
-        DispatchKey::StartOfNestedTensorBackends,
-    ),
-    (
-        DispatchKey::AutogradFunctionality,
-        DispatchKey::StartOfAutogradBackends,
-    ),
+    (DispatchKey::SparseCsr, DispatchKey::StartOfSparseCsrBackends),
+    (DispatchKey::NestedTensor, DispatchKey::StartOfNestedTensorBackends),
+    (DispatchKey::AutogradFunctionality, DispatchKey::StartOfAutogradBackends),
 ];
 
 impl DispatchKey {
@@ -319,16 +307,9 @@ impl DispatchKey {
             _ if self.value() < NUM_FUNCTIONALITIES as u8 => true,
             DispatchKey::Dense => backend != B::Invalid,
             DispatchKey::Quantized => of(&[B::CPU, B::CUDA, B::XPU, B::PrivateUse1]),
-            DispatchKey::Sparse | DispatchKey::SparseCsr => of(&[
-                B::CPU,
-                B::CUDA,
-                B::HIP,
-                B::MPS,
-                B::XPU,
-                B::VE,
-                B::PrivateUse1,
-                B::Meta,
-            ]),
+            DispatchKey::Sparse | DispatchKey::SparseCsr => {
+                of(&[B::CPU, B::CUDA, B::HIP, B::MPS, B::XPU, B::VE, B::PrivateUse1, B::Meta])
+            }
             DispatchKey::NestedTensor => {
                 of(&[B::CPU, B::CUDA, B::XPU, B::HPU, B::PrivateUse1, B::Meta])
             }

@@ -51,10 +51,7 @@ fn halves_of_a_key() {
         (K::Tracer, K::Tracer, B::Invalid),
         (K::CompositeImplicitAutograd, K::Undefined, B::Invalid),
     ] {
-        assert_eq!(
-            (key.functionality(), key.backend()),
-            (functionality, backend)
-        );
+        assert_eq!((key.functionality(), key.backend()), (functionality, backend));
     }
     for key in K::runtime_keys() {
         assert_eq!(key.functionality().on_backend(key.backend()), key);
@@ -64,14 +61,8 @@ fn halves_of_a_key() {
 #[test]
 fn names_print_and_some_parse() {
     assert_eq!(K::StartOfDenseBackends.to_string(), "Undefined");
-    assert_eq!(
-        K::StartOfSparseCsrBackends.to_string(),
-        "SparseCsrUndefined"
-    );
-    assert_eq!(
-        K::TESTING_ONLY_GenericMode.to_string(),
-        "TESTING_ONLY_GenericMode"
-    );
+    assert_eq!(K::StartOfSparseCsrBackends.to_string(), "SparseCsrUndefined");
+    assert_eq!(K::TESTING_ONLY_GenericMode.to_string(), "TESTING_ONLY_GenericMode");
     for name in [
         "Undefined",
         "CPU",
@@ -147,23 +138,11 @@ fn alias_expansions_have_the_counts_of_c10() {
 fn backends_behind_autograd_keys() {
     assert_eq!(K::AutogradCPU.backends_behind_autograd(), s(&[K::CPU]));
     assert_eq!(K::AutogradMAIA.backends_behind_autograd(), s(&[K::MAIA]));
-    for empty in [
-        K::AutogradHIP,
-        K::AutogradVE,
-        K::AutogradMTIA,
-        K::CPU,
-        K::Tracer,
-    ] {
+    for empty in [K::AutogradHIP, K::AutogradVE, K::AutogradMTIA, K::CPU, K::Tracer] {
         assert!(empty.backends_behind_autograd().is_empty(), "{empty}");
     }
     assert_eq!(K::AutogradOther.backends_behind_autograd().raw(), 0x1feffff);
-    assert_eq!(
-        K::AutogradNestedTensor
-            .backends_behind_autograd()
-            .iter()
-            .count(),
-        16
-    );
+    assert_eq!(K::AutogradNestedTensor.backends_behind_autograd().iter().count(), 16);
     let backends: Vec<K> = K::runtime_keys().filter(|k| k.is_backend()).collect();
     assert_eq!(backends.len(), 4 * 16 + 5);
     assert!(!K::NestedTensorCPU.is_backend());
@@ -194,10 +173,7 @@ fn raw_constants() {
         assert_eq!(set.raw(), raw, "{set}: {:#x} is not {raw:#x}", set.raw());
     }
     assert!(S::full_after(K::AutogradCPU).has(K::AutogradOther));
-    assert_eq!(
-        S::AFTER_FUNCTIONALIZE.remove(K::ADInplaceOrView),
-        S::AFTER_FUNCTIONALIZE
-    );
+    assert_eq!(S::AFTER_FUNCTIONALIZE.remove(K::ADInplaceOrView), S::AFTER_FUNCTIONALIZE);
 }
 
 #[test]
@@ -237,10 +213,7 @@ fn table_indices() {
     let mut seen = [false; NUM_RUNTIME_ENTRIES];
     seen[0] = true;
     for key in K::runtime_keys() {
-        assert!(
-            !std::mem::replace(&mut seen[S::from(key).table_index()], true),
-            "{key}"
-        );
+        assert!(!std::mem::replace(&mut seen[S::from(key).table_index()], true), "{key}");
     }
     assert!(seen.iter().all(|x| *x));
     // no backend: the CPU slot; backends only: the Undefined slot
@@ -252,14 +225,8 @@ fn table_indices() {
 fn a_set_is_a_cross_product() {
     let ks = s(&[K::CPU, K::AutogradCUDA]);
     assert!(ks.has(K::CUDA) && ks.has(K::AutogradCPU));
-    assert_eq!(
-        ks.to_string(),
-        "DispatchKeySet(CPU, CUDA, AutogradCPU, AutogradCUDA)"
-    );
-    assert_eq!(
-        ks.remove(K::CUDA).to_string(),
-        "DispatchKeySet(AutogradCPU, AutogradCUDA)"
-    );
+    assert_eq!(ks.to_string(), "DispatchKeySet(CPU, CUDA, AutogradCPU, AutogradCUDA)");
+    assert_eq!(ks.remove(K::CUDA).to_string(), "DispatchKeySet(AutogradCPU, AutogradCUDA)");
     assert_eq!(ks.remove_backend(B::CUDA), s(&[K::CPU, K::AutogradCPU]));
     assert_eq!(S::EMPTY.to_string(), "DispatchKeySet()");
     assert_eq!((ks - s(&[K::CUDA])).raw() & 0xffff, ks.raw() & 0xffff);
@@ -272,18 +239,8 @@ fn a_set_is_a_cross_product() {
 fn highest_keys() {
     for (set, functionality, backend, key) in [
         (s(&[K::CPU, K::Meta]), K::Dense, B::Meta, "Meta"),
-        (
-            s(&[K::SparseCPU, K::Meta]),
-            K::Sparse,
-            B::Meta,
-            "SparseMeta",
-        ),
-        (
-            s(&[K::CPU, K::AutogradCPU]),
-            K::AutogradFunctionality,
-            B::CPU,
-            "AutogradCPU",
-        ),
+        (s(&[K::SparseCPU, K::Meta]), K::Sparse, B::Meta, "SparseMeta"),
+        (s(&[K::CPU, K::AutogradCPU]), K::AutogradFunctionality, B::CPU, "AutogradCPU"),
         (s(&[K::Sparse]), K::Sparse, B::Invalid, "SparseUndefined"),
         (s(&[K::CPU, K::Tracer]), K::Tracer, B::CPU, "Tracer"),
         (S::EMPTY, K::Undefined, B::Invalid, "Undefined"),
@@ -305,10 +262,7 @@ fn sets_that_tensors_carry() {
         S::for_dense_tensor(B::Meta).to_string(),
         "DispatchKeySet(Meta, ADInplaceOrView, AutogradMeta)"
     );
-    assert_eq!(
-        S::autograd_related(B::HIP),
-        s(&[K::ADInplaceOrView, K::AutogradOther])
-    );
+    assert_eq!(S::autograd_related(B::HIP), s(&[K::ADInplaceOrView, K::AutogradOther]));
 }
 
 proptest! {

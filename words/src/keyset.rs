@@ -209,10 +209,7 @@ impl DispatchKeySet {
     /// The autograd keys that a tensor of this backend carries.
     #[inline]
     pub const fn autograd_related(backend: BackendComponent) -> DispatchKeySet {
-        DispatchKeySet::of(&[
-            DispatchKey::ADInplaceOrView,
-            DispatchKey::autograd_of(backend),
-        ])
+        DispatchKeySet::of(&[DispatchKey::ADInplaceOrView, DispatchKey::autograd_of(backend)])
     }
 
     /// Whether the set is empty.
@@ -309,8 +306,7 @@ impl DispatchKeySet {
     /// The key that a call with this set dispatches to.
     #[inline]
     pub const fn highest_priority_key(self) -> DispatchKey {
-        self.highest_functionality()
-            .on_backend(self.highest_backend())
+        self.highest_functionality().on_backend(self.highest_backend())
     }
 
     /// The slot of the highest key in an operator's table. A per-backend functionality without a
@@ -351,8 +347,7 @@ impl From<DispatchKey> for DispatchKeySet {
 impl FromIterator<DispatchKey> for DispatchKeySet {
     #[inline]
     fn from_iter<I: IntoIterator<Item = DispatchKey>>(keys: I) -> Self {
-        keys.into_iter()
-            .fold(DispatchKeySet::EMPTY, DispatchKeySet::add)
+        keys.into_iter().fold(DispatchKeySet::EMPTY, DispatchKeySet::add)
     }
 }
 

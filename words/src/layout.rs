@@ -390,9 +390,7 @@ pub fn storage_bytes(size: usize, sizes: &[i64], strides: &[i64], offset: i64) -
 /// assert_eq!(checked_extent(&[1 << 40, 1 << 40], &[0, 0], 4), None);
 /// ```
 pub fn checked_extent(sizes: &[i64], strides: &[i64], offset: i64) -> Option<usize> {
-    sizes
-        .iter()
-        .try_fold(1i64, |n, s| n.checked_mul((*s).max(1)))?;
+    sizes.iter().try_fold(1i64, |n, s| n.checked_mul((*s).max(1)))?;
     let reach = reach(sizes, strides, offset)?;
     match reach.is_empty() {
         true => Some(0),

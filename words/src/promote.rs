@@ -20,20 +20,12 @@ pub struct Operand {
 impl Operand {
     /// A tensor with this many dimensions.
     pub fn tensor(dtype: DType, dims: usize) -> Operand {
-        Operand {
-            dtype,
-            dims,
-            wrapped_number: false,
-        }
+        Operand { dtype, dims, wrapped_number: false }
     }
 
     /// A `Scalar` argument.
     pub fn number(number: Scalar) -> Operand {
-        Operand {
-            dtype: number.default_dtype(),
-            dims: 0,
-            wrapped_number: true,
-        }
+        Operand { dtype: number.default_dtype(), dims: 0, wrapped_number: true }
     }
 }
 

@@ -150,11 +150,7 @@ impl fmt::Display for Scalar {
             Scalar::Float(x) if x.is_nan() => f.write_str("nan"),
             Scalar::Float(x) => write!(f, "{x:?}"),
             Scalar::Complex(re, im) => {
-                let sign = if im.is_sign_negative() && !im.is_nan() {
-                    ""
-                } else {
-                    "+"
-                };
+                let sign = if im.is_sign_negative() && !im.is_nan() { "" } else { "+" };
                 write!(f, "({}{sign}{}j)", Scalar::Float(*re), Scalar::Float(*im))
             }
         }

@@ -204,11 +204,9 @@ impl MetaError {
     pub fn class(&self) -> ErrorClass {
         match self {
             MetaError::Dim { .. } | MetaError::Position { .. } => ErrorClass::Index,
-            MetaError::Rank {
-                op: Op::slice_Tensor | Op::select_int,
-                found: 0,
-                ..
-            } => ErrorClass::Index,
+            MetaError::Rank { op: Op::slice_Tensor | Op::select_int, found: 0, .. } => {
+                ErrorClass::Index
+            }
             _ => ErrorClass::Runtime,
         }
     }

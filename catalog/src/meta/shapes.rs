@@ -32,10 +32,8 @@ pub struct Shape {
 ///
 /// Two sizes of one dimension, counted from the last, that differ and are not 1.
 pub fn broadcast(a: &[i64], b: &[i64]) -> Result<Dims, MetaError> {
-    layout::broadcast(a, b).ok_or_else(|| MetaError::Broadcast {
-        a: Dims::from_slice(a),
-        b: Dims::from_slice(b),
-    })
+    layout::broadcast(a, b)
+        .ok_or_else(|| MetaError::Broadcast { a: Dims::from_slice(a), b: Dims::from_slice(b) })
 }
 
 /// Dimensions counted from the front and sorted, none twice. No list, or an empty one, means all of
@@ -88,19 +86,11 @@ pub fn product(op: Op, rank: usize, a: &[i64], b: &[i64]) -> Result<Dims, MetaEr
     for found in [a.len(), b.len()] {
         if found != rank {
             let expected = if rank == 2 { "2" } else { "3" };
-            return Err(MetaError::Rank {
-                op,
-                expected,
-                found,
-            });
+            return Err(MetaError::Rank { op, expected, found });
         }
     }
     if a[..rank - 2] != b[..rank - 2] || a[rank - 1] != b[rank - 2] {
-        return Err(MetaError::Product {
-            op,
-            a: Dims::from_slice(a),
-            b: Dims::from_slice(b),
-        });
+        return Err(MetaError::Product { op, a: Dims::from_slice(a), b: Dims::from_slice(b) });
     }
     let mut out = Dims::from_slice(a);
     out[rank - 1] = b[rank - 1];
@@ -122,11 +112,7 @@ pub fn joined<'s>(
     dim: i64,
 ) -> Result<(usize, Dims), MetaError> {
     if parts.clone().any(<[i64]>::is_empty) {
-        return Err(MetaError::Rank {
-            op: Op::cat,
-            expected: "at least 1",
-            found: 0,
-        });
+        return Err(MetaError::Rank { op: Op::cat, expected: "at least 1", found: 0 });
     }
     let mut shaped = (parts.enumerate()).filter(|(_, sizes)| !is_skipped_by_cat(sizes));
     let Some((_, first)) = shaped.next() else {
@@ -171,11 +157,7 @@ pub fn selected(sizes: &[i64], dim: i64, indices: i64) -> Result<(usize, Dims), 
 /// Weights that are no matrix.
 pub fn embedded(weight: &[i64], indices: &[i64]) -> Result<Dims, MetaError> {
     let [_, width] = *weight else {
-        return Err(MetaError::Rank {
-            op: Op::embedding,
-            expected: "2",
-            found: weight.len(),
-        });
+        return Err(MetaError::Rank { op: Op::embedding, expected: "2", found: weight.len() });
     };
     Ok(indices.iter().copied().chain([width]).collect())
 }
@@ -300,10 +282,7 @@ impl<'m, V, M: Fn(&V) -> &'m TensorMeta> Call<'_, V, M> {
         keepdim: bool,
     ) -> Result<SmallVec<[Shape; 2]>, MetaError> {
         let sizes = reduced(&x.sizes, &dims(Some(&[dim]), x.sizes.len())?, keepdim);
-        let shape = |dtype| Shape {
-            sizes: sizes.clone(),
-            dtype,
-        };
+        let shape = |dtype| Shape { sizes: sizes.clone(), dtype };
         Ok(smallvec![shape(None), shape(Some(DType::I64))])
     }
 

@@ -4,13 +4,10 @@ use super::*;
 use crate::{Arg, DType, TensorMeta};
 
 fn shapes(op: Op, sizes: &[&[i64]], args: &[Arg<usize>]) -> Result<Vec<Vec<i64>>, MetaError> {
-    let types: Vec<TensorMeta> = (sizes.iter())
-        .map(|s| TensorMeta::contiguous(DType::F32, s))
-        .collect();
+    let types: Vec<TensorMeta> =
+        (sizes.iter()).map(|s| TensorMeta::contiguous(DType::F32, s)).collect();
     let args = op.completed(args.to_vec()).expect("tensors and defaults");
-    let shapes = op
-        .shapes(&args, |i| &types[*i])
-        .expect("a known operator")?;
+    let shapes = op.shapes(&args, |i| &types[*i]).expect("a known operator")?;
     Ok(shapes.into_iter().map(|s| s.sizes.to_vec()).collect())
 }
 
@@ -29,12 +26,8 @@ fn pointwise_operands_broadcast() {
 #[test]
 fn reductions_name_dimensions_once() {
     let sum = |dims: &[i64], keepdim: bool| {
-        let args = [
-            Arg::Tensor(0),
-            Arg::Ints(dims.to_vec()),
-            Arg::Scalar(keepdim.into()),
-            Arg::None,
-        ];
+        let args =
+            [Arg::Tensor(0), Arg::Ints(dims.to_vec()), Arg::Scalar(keepdim.into()), Arg::None];
         shapes(Op::sum_dim_IntList, &[&[2, 3, 4]], &args)
     };
     assert_eq!(sum(&[-1, 0], false).unwrap(), [[3]]);
@@ -49,10 +42,7 @@ fn products_agree_on_the_inner_dimension() {
     let mm = |a: &[i64], b: &[i64]| shapes(Op::mm, &[a, b], &tensors::<2>());
     assert_eq!(mm(&[2, 3], &[3, 4]).unwrap(), [[2, 4]]);
     let text = mm(&[2, 3], &[2, 3]).unwrap_err().to_string();
-    assert_eq!(
-        text,
-        "mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)"
-    );
+    assert_eq!(text, "mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)");
     let rank = mm(&[3], &[3, 4]);
     assert!(matches!(rank, Err(MetaError::Rank { found: 1, .. })));
     let addmm = |b: &[i64]| shapes(Op::addmm, &[b, &[2, 3], &[3, 4]], &tensors::<3>());

@@ -108,11 +108,7 @@ pub fn parts_of<V>(
     let dim = match wrap_dim(dim, sizes.len()) {
         Ok(dim) if !sizes.is_empty() => dim,
         Ok(_) => {
-            return Some(Err(MetaError::Rank {
-                op,
-                expected: "at least 1",
-                found: 0,
-            }));
+            return Some(Err(MetaError::Rank { op, expected: "at least 1", found: 0 }));
         }
         Err(e) => return Some(Err(e)),
     };
@@ -129,12 +125,7 @@ pub fn parts_of<V>(
     let slices = lens.into_iter().map(|len| {
         let at = start;
         start = start.saturating_add(len);
-        ViewMap::Slice {
-            dim,
-            start: at,
-            len,
-            step: 1,
-        }
+        ViewMap::Slice { dim, start: at, len, step: 1 }
     });
     Some(Ok(slices.collect()))
 }

@@ -24,9 +24,8 @@ fn addresses(sizes: &[i64], strides: &[i64], offset: i64) -> Vec<i64> {
 /// The same by the indices into the source.
 fn by_index(map: &ViewMap, source: &[i64]) -> Option<Vec<i64>> {
     let rows = contiguous_strides(source);
-    let indices: Vec<Affine> = (0..source.len())
-        .map(|d| map.source(source, d))
-        .collect::<Option<_>>()?;
+    let indices: Vec<Affine> =
+        (0..source.len()).map(|d| map.source(source, d)).collect::<Option<_>>()?;
     let at = |p: &Vec<i64>| {
         let index = |a: &Affine| a.base + a.terms.iter().map(|(d, by)| p[*d] * by).sum::<i64>();
         indices.iter().zip(&rows).map(|(a, s)| index(a) * s).sum()
@@ -60,12 +59,7 @@ fn written(map: &ViewMap, source: &[i64]) -> Option<Vec<i64>> {
                 }
                 Some(q)
             }
-            Inverse::Slice {
-                dim,
-                start,
-                end,
-                step,
-            } => {
+            Inverse::Slice { dim, start, end, step } => {
                 let i = p[*dim];
                 let inside = (*start..*end).contains(&i) && (i - start) % step == 0;
                 inside.then(|| {
@@ -107,14 +101,7 @@ fn sizes() -> impl Strategy<Value = Vec<i64>> {
 /// Any view of a source of these sizes.
 fn view_of(sizes: Vec<i64>) -> BoxedStrategy<ViewMap> {
     let rank = sizes.len() as i64;
-    let any = (
-        0..9,
-        -rank - 1..=rank,
-        -rank - 1..=rank,
-        -6i64..7,
-        -6i64..7,
-        1i64..4,
-    );
+    let any = (0..9, -rank - 1..=rank, -rank - 1..=rank, -6i64..7, -6i64..7, 1i64..4);
     any.prop_filter_map("a view that there is", move |(kind, a, b, i, j, step)| {
         let made = match kind {
             0 => ViewMap::transpose(&sizes, a, b),
@@ -123,19 +110,13 @@ fn view_of(sizes: Vec<i64>) -> BoxedStrategy<ViewMap> {
             3 => ViewMap::unsqueeze(&sizes, a),
             4 => ViewMap::squeeze(
                 &sizes,
-                if step == 1 {
-                    None
-                } else {
-                    Some(std::slice::from_ref(&a))
-                },
+                if step == 1 { None } else { Some(std::slice::from_ref(&a)) },
             ),
             5 => ViewMap::diagonal(&sizes, i, a, b),
             6 => ViewMap::unfold(&sizes, a, j, step),
             7 => {
-                let mut to: Vec<i64> = sizes
-                    .iter()
-                    .map(|n| if *n == 1 { j.abs() } else { *n })
-                    .collect();
+                let mut to: Vec<i64> =
+                    sizes.iter().map(|n| if *n == 1 { j.abs() } else { *n }).collect();
                 to.splice(0..0, (0..step - 1).map(|_| i.abs()));
                 ViewMap::expand(&sizes, &to)
             }
@@ -210,26 +191,11 @@ fn steps_are_as_wide_as_numbers_go() {
 fn strides_that_say_nothing_are_pytorchs() {
     let of =
         |map: ViewMap, sizes: &[i64], strides: &[i64]| map.strides(sizes, strides, 0).unwrap().1;
-    assert_eq!(
-        of(ViewMap::unsqueeze(&[2, 3], 0).unwrap(), &[2, 3], &[3, 1])[..],
-        [6, 3, 1]
-    );
-    assert_eq!(
-        of(ViewMap::unsqueeze(&[2, 3], 2).unwrap(), &[2, 3], &[3, 1])[..],
-        [3, 1, 1]
-    );
-    assert_eq!(
-        of(ViewMap::expand(&[2], &[1, 2]).unwrap(), &[2], &[5])[..],
-        [10, 5]
-    );
-    assert_eq!(
-        of(ViewMap::expand(&[], &[1, 2]).unwrap(), &[], &[])[..],
-        [0, 0]
-    );
-    assert_eq!(
-        of(ViewMap::unfold(&[], 0, 1, 1).unwrap(), &[], &[])[..],
-        [1]
-    );
+    assert_eq!(of(ViewMap::unsqueeze(&[2, 3], 0).unwrap(), &[2, 3], &[3, 1])[..], [6, 3, 1]);
+    assert_eq!(of(ViewMap::unsqueeze(&[2, 3], 2).unwrap(), &[2, 3], &[3, 1])[..], [3, 1, 1]);
+    assert_eq!(of(ViewMap::expand(&[2], &[1, 2]).unwrap(), &[2], &[5])[..], [10, 5]);
+    assert_eq!(of(ViewMap::expand(&[], &[1, 2]).unwrap(), &[], &[])[..], [0, 0]);
+    assert_eq!(of(ViewMap::unfold(&[], 0, 1, 1).unwrap(), &[], &[])[..], [1]);
 }
 
 proptest! {

@@ -50,18 +50,9 @@ pub(crate) fn compare(eager: &[f64], compiled: &[f64], tolerance: f64) -> Option
         if excess <= 0.0 {
             continue;
         }
-        let excess = if excess.is_nan() {
-            f64::INFINITY
-        } else {
-            excess
-        };
+        let excess = if excess.is_nan() { f64::INFINITY } else { excess };
         if worst.is_none_or(|(w, _)| excess > w) {
-            let difference = Difference {
-                index,
-                eager: e,
-                compiled: c,
-                allowed,
-            };
+            let difference = Difference { index, eager: e, compiled: c, allowed };
             worst = Some((excess, difference));
         }
     }

@@ -54,11 +54,7 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     }
     let suite = workloads::many(&options.workloads)?;
     straightline::set_num_threads(options.threads);
-    let budget = if options.quick {
-        Budget::QUICK
-    } else {
-        Budget::FULL
-    };
+    let budget = if options.quick { Budget::QUICK } else { Budget::FULL };
     let progress = progress(suite.len());
     let (mut pairs, mut failures) = (Vec::new(), Vec::new());
     for workload in &suite {
@@ -85,11 +81,7 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     if failures.is_empty() {
         return Ok(());
     }
-    Err(CliError::Failed {
-        failed: failures.len(),
-        total: suite.len(),
-        names: failures.join(", "),
-    })
+    Err(CliError::Failed { failed: failures.len(), total: suite.len(), names: failures.join(", ") })
 }
 
 /// On standard error, and only where that is a terminal.
@@ -105,10 +97,7 @@ fn progress(length: usize) -> ProgressBar {
 /// Both rows of a workload; the second part is what went wrong, also written into the rows.
 fn one(workload: &Workload, options: &Options, budget: Budget) -> (Pair, Option<CliError>) {
     let row = |mode| Row::empty(mode, &workload.name, options.threads);
-    let mut pair = Pair {
-        eager: row("eager"),
-        compiled: row("compiled"),
-    };
+    let mut pair = Pair { eager: row("eager"), compiled: row("compiled") };
     let program = match workload.build(&options.setting) {
         Ok(program) => program,
         Err(unready) => {
@@ -148,10 +137,7 @@ fn eager(
     row.compile_ms = Some(milliseconds(start));
     row.dispatches = Some(dispatches(|| program.run(1))?);
     let (timing, foreign) = quietest(budget, |n| program.run(n))?;
-    *row = row
-        .clone()
-        .with_timing(timing)
-        .with_check(sums(workload, &output)?);
+    *row = row.clone().with_timing(timing).with_check(sums(workload, &output)?);
     row.foreign = foreign;
     Ok(output)
 }
@@ -172,10 +158,7 @@ fn compiled(
     agree(workload, eager, &compiled.output()?)?;
     row.dispatches = Some(dispatches(|| compiled.run(1))?);
     let (timing, foreign) = quietest(budget, |n| compiled.run(n))?;
-    *row = row
-        .clone()
-        .with_timing(timing)
-        .with_check(sums(workload, &output)?);
+    *row = row.clone().with_timing(timing).with_check(sums(workload, &output)?);
     row.foreign = foreign;
     Ok(())
 }

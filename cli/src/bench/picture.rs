@@ -32,10 +32,7 @@ impl Bar {
 
 /// Reads a file of JSON lines and draws what was measured both eagerly and compiled.
 pub(super) fn from_file(path: &Path) -> Result<String> {
-    let wrong = |message: String| CliError::File {
-        path: path.display().to_string(),
-        message,
-    };
+    let wrong = |message: String| CliError::File { path: path.display().to_string(), message };
     let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
     let (bars, threads) = bars(&text).map_err(wrong)?;
     Ok(draw(&bars, threads))
@@ -183,9 +180,7 @@ fn draw(bars: &[Bar], threads: usize) -> String {
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]
@@ -226,18 +221,9 @@ mod tests {
         let svg = draw(&[bar("a", 10.0, 1.0), bar("b<c", 1.0, 10.0)], 2);
         // a tenth and ten times are as far from the middle
         let middle = (LEFT + RIGHT) / 2.0;
-        assert!(
-            svg.contains(&format!("<line class=\"one\" x1=\"{middle:.1}\"")),
-            "{svg}"
-        );
-        assert!(
-            svg.contains(&format!("<rect class=\"faster\" x=\"{middle:.1}\"")),
-            "{svg}"
-        );
-        assert!(
-            svg.contains(&format!("<rect class=\"slower\" x=\"{LEFT:.1}\"")),
-            "{svg}"
-        );
+        assert!(svg.contains(&format!("<line class=\"one\" x1=\"{middle:.1}\"")), "{svg}");
+        assert!(svg.contains(&format!("<rect class=\"faster\" x=\"{middle:.1}\"")), "{svg}");
+        assert!(svg.contains(&format!("<rect class=\"slower\" x=\"{LEFT:.1}\"")), "{svg}");
         assert!(svg.contains("b&lt;c") && svg.contains("2 threads"), "{svg}");
     }
 
@@ -256,9 +242,6 @@ mod tests {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
         let drawn = from_file(&docs.join("benchmarks.jsonl")).unwrap();
         let kept = std::fs::read_to_string(docs.join("benchmarks.svg")).unwrap();
-        assert_eq!(
-            drawn, kept,
-            "bench --picture docs/benchmarks.jsonl > docs/benchmarks.svg"
-        );
+        assert_eq!(drawn, kept, "bench --picture docs/benchmarks.jsonl > docs/benchmarks.svg");
     }
 }

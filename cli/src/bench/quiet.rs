@@ -59,9 +59,7 @@ fn read(path: &str) -> Option<String> {
 
 /// `Cpus_allowed_list: 0-3,8`.
 fn allowed_cpus(status: &str) -> Option<Vec<usize>> {
-    let list = status
-        .lines()
-        .find_map(|l| l.strip_prefix("Cpus_allowed_list:"))?;
+    let list = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:"))?;
     let mut cpus = Vec::new();
     for part in list.trim().split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -75,16 +73,10 @@ fn busy_seconds(stat: &str, cpus: &[usize]) -> f64 {
     let mut ticks = 0.0;
     for line in stat.lines() {
         let mut fields = line.split_ascii_whitespace();
-        let cpu = fields
-            .next()
-            .and_then(|f| f.strip_prefix("cpu"))
-            .and_then(|n| n.parse().ok());
+        let cpu = fields.next().and_then(|f| f.strip_prefix("cpu")).and_then(|n| n.parse().ok());
         if cpu.is_some_and(|cpu: usize| cpus.contains(&cpu)) {
             let counts: Vec<f64> = fields.map(|f| f.parse().unwrap_or(0.0)).collect();
-            ticks += [0, 1, 2, 5, 6, 7]
-                .iter()
-                .filter_map(|i| counts.get(*i))
-                .sum::<f64>();
+            ticks += [0, 1, 2, 5, 6, 7].iter().filter_map(|i| counts.get(*i)).sum::<f64>();
         }
     }
     ticks / TICKS_PER_SECOND

@@ -37,9 +37,7 @@ pub(crate) struct Row {
 
 /// Cut to some significant digits, for short JSON.
 pub(super) fn rounded(x: f64, digits: usize) -> f64 {
-    format!("{x:.*e}", digits.saturating_sub(1))
-        .parse()
-        .unwrap_or(x)
+    format!("{x:.*e}", digits.saturating_sub(1)).parse().unwrap_or(x)
 }
 
 impl Row {
@@ -159,18 +157,12 @@ pub(super) fn table(pairs: &[Pair], threads: usize) -> String {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    let threads = if threads == 1 {
-        "1 thread".to_owned()
-    } else {
-        format!("{threads} threads")
-    };
+    let threads = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
     let mut text = format!(
         "{table}\n{threads}; median time of a call, first call = capture and compilation with the first run\n"
     );
     if pairs.iter().any(|p| {
-        [&p.eager, &p.compiled]
-            .iter()
-            .any(|r| r.foreign.is_some_and(|f| f > super::quiet::ENOUGH))
+        [&p.eager, &p.compiled].iter().any(|r| r.foreign.is_some_and(|f| f > super::quiet::ENOUGH))
     }) {
         text.push_str(
             "some rows were measured while others used the processors: --json gives the share\n",
@@ -185,13 +177,7 @@ mod tests {
     use super::*;
 
     fn timing(median_us: f64) -> Timing {
-        Timing {
-            median_us,
-            p10: median_us * 0.9,
-            p90: median_us * 1.1,
-            samples: 5,
-            inner: 2,
-        }
+        Timing { median_us, p10: median_us * 0.9, p90: median_us * 1.1, samples: 5, inner: 2 }
     }
 
     #[test]
@@ -214,10 +200,7 @@ mod tests {
         let mut row = Row::empty("eager", "w1.add_grad", 1);
         row.note = Some("n/a: no gradients".into());
         let json = serde_json::to_string(&row).unwrap();
-        assert!(
-            json.contains("\"median_us\":null") && json.contains("\"note\":\"n/a"),
-            "{json}"
-        );
+        assert!(json.contains("\"median_us\":null") && json.contains("\"note\":\"n/a"), "{json}");
         assert!(!json.contains("check"));
     }
 
@@ -238,10 +221,7 @@ mod tests {
         compiled.dispatches = Some(0);
         let mut missing = Row::empty("eager", "w1.add_grad", 1);
         missing.note = Some("n/a: later".into());
-        let none = Pair {
-            compiled: missing.clone(),
-            eager: missing,
-        };
+        let none = Pair { compiled: missing.clone(), eager: missing };
         let text = table(&[Pair { eager, compiled }, none], 1);
         assert!(text.contains("5.00x") && text.contains("4 -> 0"), "{text}");
         assert!(text.contains("w1.add_grad (eager): n/a: later"), "{text}");

@@ -14,16 +14,10 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    pub(crate) const FULL: Budget = Budget {
-        total: Duration::from_millis(700),
-        least: 5,
-        attempts: 3,
-    };
-    pub(crate) const QUICK: Budget = Budget {
-        total: Duration::from_millis(150),
-        least: 3,
-        attempts: 1,
-    };
+    pub(crate) const FULL: Budget =
+        Budget { total: Duration::from_millis(700), least: 5, attempts: 3 };
+    pub(crate) const QUICK: Budget =
+        Budget { total: Duration::from_millis(150), least: 3, attempts: 1 };
 }
 
 /// A sample is as many calls as take this long; one call where that takes longer.
@@ -83,11 +77,7 @@ fn calls_per_sample(per_call: Duration) -> usize {
 fn summary(mut samples: Vec<f64>, inner: usize) -> Timing {
     samples.sort_by(f64::total_cmp);
     let last = samples.len().saturating_sub(1);
-    let quantile = |p: f64| {
-        samples
-            .get(((p * samples.len() as f64) as usize).min(last))
-            .copied()
-    };
+    let quantile = |p: f64| samples.get(((p * samples.len() as f64) as usize).min(last)).copied();
     Timing {
         median_us: quantile(0.5).unwrap_or(f64::NAN),
         p10: quantile(0.1).unwrap_or(f64::NAN),
@@ -104,10 +94,7 @@ mod tests {
     #[test]
     fn quantiles_ignore_the_order() {
         let timing = summary((0..100).rev().map(f64::from).collect(), 7);
-        assert_eq!(
-            (timing.p10, timing.median_us, timing.p90),
-            (10.0, 50.0, 90.0)
-        );
+        assert_eq!((timing.p10, timing.median_us, timing.p90), (10.0, 50.0, 90.0));
         assert_eq!((timing.samples, timing.inner), (100, 7));
         assert_eq!(summary(vec![3.0], 1).p90, 3.0);
     }
@@ -122,11 +109,7 @@ mod tests {
 
     #[test]
     fn counts_what_it_runs_and_passes_errors_on() {
-        let budget = Budget {
-            total: Duration::from_millis(2),
-            least: 4,
-            attempts: 1,
-        };
+        let budget = Budget { total: Duration::from_millis(2), least: 4, attempts: 1 };
         let mut calls = 0;
         let timing = measure(budget, |n| {
             calls += n;

@@ -34,9 +34,7 @@ pub(crate) fn print(only: &str, markdown: bool, out: &mut dyn Write) -> Result<(
     table.load_style(if markdown { ASCII_MARKDOWN } else { NOTHING });
     table.set_header(["operator", "tier", "tolerance", "eager", "meta", "compiled"]);
     for c in &rows {
-        let class = c
-            .tolerance
-            .map_or(String::new(), |t| format!("{t:?}").to_lowercase());
+        let class = c.tolerance.map_or(String::new(), |t| format!("{t:?}").to_lowercase());
         let cell = |stage: fn(&Stages) -> bool| match c.here {
             true => dtypes(c, stage),
             false => "missing".to_owned(),
@@ -52,12 +50,8 @@ pub(crate) fn print(only: &str, markdown: bool, out: &mut dyn Write) -> Result<(
     }
     writeln!(out, "{table}")?;
     let here = rows.iter().filter(|c| c.here).count();
-    let whole = |c: &&&Coverage| {
-        c.here
-            && c.dtypes
-                .iter()
-                .all(|(_, s)| s.eager && s.meta && s.compiled)
-    };
+    let whole =
+        |c: &&&Coverage| c.here && c.dtypes.iter().all(|(_, s)| s.eager && s.meta && s.compiled);
     let complete = rows.iter().filter(whole).count();
     writeln!(
         out,

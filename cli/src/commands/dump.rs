@@ -79,10 +79,7 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
 }
 
 fn file_error(path: &Path, message: String) -> CliError {
-    CliError::File {
-        path: path.display().to_string(),
-        message,
-    }
+    CliError::File { path: path.display().to_string(), message }
 }
 
 /// Reads and verifies a graph.

@@ -13,18 +13,9 @@ fn traffic(step: &Step) -> (Vec<BufferId>, Vec<BufferId>) {
         Step::Kernel(kernel) => {
             for inst in kernel.stages.iter().flat_map(|s| &s.body) {
                 match &inst.op {
-                    Op::Load {
-                        mem: Mem::Buffer(b),
-                        ..
-                    } => reads.push(*b),
-                    Op::Store {
-                        mem: Mem::Buffer(b),
-                        ..
-                    }
-                    | Op::Update {
-                        mem: Mem::Buffer(b),
-                        ..
-                    } => writes.push(*b),
+                    Op::Load { mem: Mem::Buffer(b), .. } => reads.push(*b),
+                    Op::Store { mem: Mem::Buffer(b), .. }
+                    | Op::Update { mem: Mem::Buffer(b), .. } => writes.push(*b),
                     _ => {}
                 }
             }
@@ -34,9 +25,7 @@ fn traffic(step: &Step) -> (Vec<BufferId>, Vec<BufferId>) {
             reads.extend([&m.a, &m.b].into_iter().chain(optional).map(|v| v.buffer));
             writes.push(m.out.buffer);
         }
-        Step::Extern(Extern::Op {
-            inputs, outputs, ..
-        }) => {
+        Step::Extern(Extern::Op { inputs, outputs, .. }) => {
             reads.extend(inputs.iter().map(|v| v.buffer));
             writes.extend(outputs.iter().map(|v| v.buffer));
         }
@@ -85,15 +74,8 @@ pub(super) fn dot(schedule: &Schedule) -> String {
         let (kind, _, number) = place(buffer);
         let (name, dtype, len) = (&buffer.name, buffer.dtype, buffer.len);
         let text = format!("{name}\n{dtype}[{len}] {kind} {number}");
-        let shape = if kind == "parameter" {
-            "cylinder"
-        } else {
-            "ellipse"
-        };
-        line(format!(
-            "b{i} [shape={shape}, label={}]",
-            quoted(text.trim_start())
-        ));
+        let shape = if kind == "parameter" { "cylinder" } else { "ellipse" };
+        line(format!("b{i} [shape={shape}, label={}]", quoted(text.trim_start())));
     }
     for (i, step) in schedule.steps.iter().enumerate() {
         let mut text = format!("{i}: {}", label(step));
@@ -135,10 +117,7 @@ fn kernel(k: &Kernel, bodies: bool) -> Value {
     });
     if bodies {
         value["stages"] = list(&k.stages, |s| {
-            let body = list(
-                &s.body,
-                |i| json!({"op": i.op.to_string(), "dtype": i.dtype.name()}),
-            );
+            let body = list(&s.body, |i| json!({"op": i.op.to_string(), "dtype": i.dtype.name()}));
             json!({"axes": axes(&s.axes), "body": body})
         });
     }
@@ -168,12 +147,7 @@ fn step(step: &Step, bodies: bool) -> Value {
             "activation": format!("{:?}", m.activation).to_lowercase(),
             "pack_b": m.pack_b,
         }),
-        Step::Extern(Extern::Op {
-            op,
-            inputs,
-            outputs,
-            ..
-        }) => json!({
+        Step::Extern(Extern::Op { op, inputs, outputs, .. }) => json!({
             "extern": op.name(),
             "inputs": list(inputs, view),
             "outputs": list(outputs, view),

@@ -64,18 +64,13 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
 /// Lines begin with their key: `CPU: ...`, `CompositeImplicitAutograd[alias]: ...`,
 /// `CPU (inactive): ...`.
 fn is_of_key(line: &str, key: DispatchKey) -> bool {
-    line.strip_prefix(&key.to_string())
-        .is_some_and(|rest| rest.starts_with([':', '[', ' ']))
+    line.strip_prefix(&key.to_string()).is_some_and(|rest| rest.starts_with([':', '[', ' ']))
 }
 
 /// The operators that a name stands for: an overload by its full name, or every overload of a base
 /// name.
 fn find(name: &str) -> Result<Vec<OperatorHandle>> {
-    let full = if name.contains("::") {
-        name.to_owned()
-    } else {
-        format!("aten::{name}")
-    };
+    let full = if name.contains("::") { name.to_owned() } else { format!("aten::{name}") };
     let all = all_operators();
     let overload = format!("{full}.");
     let found: Vec<OperatorHandle> = (all.iter().copied())

@@ -37,10 +37,7 @@ pub(super) fn sample(logits: &[f32], temperature: f64, u: f64) -> usize {
         }
     }
     // Rounding left a crumb: the last token that has any weight.
-    weights
-        .iter()
-        .rposition(|&weight| weight > 0.0)
-        .unwrap_or(0)
+    weights.iter().rposition(|&weight| weight > 0.0).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -59,10 +59,7 @@ fn logits_and_greedy_sentences_are_the_golden_ones() -> Result<()> {
             let row = &logits[(beginning.len() - 1) * 600..beginning.len() * 600];
             for (token, expected) in &case.logits {
                 let found = row[*token];
-                assert!(
-                    (found - expected).abs() < 1e-4,
-                    "{at}: {token} {found} {expected}"
-                );
+                assert!((found - expected).abs() < 1e-4, "{at}: {token} {found} {expected}");
             }
             let sum: f32 = row.iter().sum();
             assert!((sum - case.logits_sum).abs() < 1e-2, "{at}: {sum}");

@@ -86,19 +86,13 @@ fn rejects_corrupted_sentences_at_the_word() {
 fn rejects_swapped_neighbours() {
     // No two words of this one can change places.
     let grammar = grammar();
-    let ids = grammar
-        .encode("The lazy women who sang jumped.")
-        .expect("known words");
+    let ids = grammar.encode("The lazy women who sang jumped.").expect("known words");
     for i in 0..ids.len() - 1 {
         let mut swapped = ids.clone();
         swapped.swap(i, i + 1);
         let text = grammar.decode(&swapped).expect("ids of the vocabulary");
         let verdict = grammar.check(&swapped).expect("ids of the vocabulary");
-        assert_eq!(
-            verdict.is_ok(),
-            text == "The lazy women who jumped sang.",
-            "{text}"
-        );
+        assert_eq!(verdict.is_ok(), text == "The lazy women who jumped sang.", "{text}");
     }
 }
 
@@ -106,14 +100,8 @@ fn rejects_swapped_neighbours() {
 fn says_what_could_stand_there() {
     let violation = verdict("A old dog sleeps.").expect_err("should be an");
     let text = violation.to_string();
-    assert!(
-        text.starts_with("\"old\" (word 2) can not stand here"),
-        "{text}"
-    );
-    assert!(
-        text.contains("Adj.person.c") && !text.contains("Adj.person.v"),
-        "{text}"
-    );
+    assert!(text.starts_with("\"old\" (word 2) can not stand here"), "{text}");
+    assert!(text.contains("Adj.person.c") && !text.contains("Adj.person.v"), "{text}");
 }
 
 #[test]
@@ -123,10 +111,7 @@ fn a_sentence_must_end_once_and_in_time() {
         Err(Violation::Unfinished { expected }) if expected.contains(&"Stop".to_owned())
     ));
     assert!(matches!(verdict(""), Err(Violation::Unfinished { .. })));
-    assert_eq!(
-        verdict("The dog sleeps. The"),
-        Err(Violation::Trailing { words: 4 })
-    );
+    assert_eq!(verdict("The dog sleeps. The"), Err(Violation::Trailing { words: 4 }));
     let long = "The very old dog from the small village sees the very old cat near the old bridge.";
     let (words, max_tokens) = (18, 16);
     assert_eq!(verdict(long), Err(Violation::TooLong { words, max_tokens }));
@@ -142,36 +127,18 @@ fn text_survives_encoding() {
     }
     // names and sentence starts, however they are written
     let plain = grammar.encode("Anna sees the dog .").expect("known words");
-    assert_eq!(
-        grammar.encode("ANNA sees The dog.").expect("known words"),
-        plain
-    );
-    assert_eq!(
-        grammar.encode("anna sees the dog.").expect("known words"),
-        plain
-    );
+    assert_eq!(grammar.encode("ANNA sees The dog.").expect("known words"), plain);
+    assert_eq!(grammar.encode("anna sees the dog.").expect("known words"), plain);
 }
 
 #[test]
 fn unknown_words_and_ids_are_named() {
     let grammar = grammar();
-    let error = grammar
-        .encode("the quark sleeps")
-        .expect_err("no quarks here")
-        .to_string();
-    assert!(
-        error.contains("\"quark\"") && error.contains("600"),
-        "{error}"
-    );
+    let error = grammar.encode("the quark sleeps").expect_err("no quarks here").to_string();
+    assert!(error.contains("\"quark\"") && error.contains("600"), "{error}");
     for id in [-1, 600, i64::MAX] {
-        assert!(matches!(
-            grammar.decode(&[id]),
-            Err(GrammarError::IdOutOfRange { .. })
-        ));
-        assert!(matches!(
-            grammar.check(&[id]),
-            Err(GrammarError::IdOutOfRange { .. })
-        ));
+        assert!(matches!(grammar.decode(&[id]), Err(GrammarError::IdOutOfRange { .. })));
+        assert!(matches!(grammar.check(&[id]), Err(GrammarError::IdOutOfRange { .. })));
     }
 }
 
@@ -189,22 +156,13 @@ fn bad_grammar_files_are_refused() {
     assert!(load(r#""a""#, words, r#""S":[[1,"A A"]]"#).is_ok());
     let error = |tokens, lexicon, rules| load(tokens, lexicon, rules).err().expect("a bad file");
     let cases = [
-        (
-            error(r#""a","a""#, words, r#""S":[[1,"A"]]"#),
-            r#"token "a" is listed twice"#,
-        ),
+        (error(r#""a","a""#, words, r#""S":[[1,"A"]]"#), r#"token "a" is listed twice"#),
         (
             error(r#""a""#, words, r#""S":[[1,"A"]],"A":[[1,"S"]]"#),
             "category A has both words and rules",
         ),
-        (
-            error(r#""a""#, words, r#""S":[[1,"A B"]]"#),
-            "category S uses B, which is not defined",
-        ),
-        (
-            error(r#""a""#, words, r#""S":[[1,""]]"#),
-            "category S has an empty rule",
-        ),
+        (error(r#""a""#, words, r#""S":[[1,"A B"]]"#), "category S uses B, which is not defined"),
+        (error(r#""a""#, words, r#""S":[[1,""]]"#), "category S has an empty rule"),
         (
             error(r#""a""#, r#""A":["b"]"#, r#""S":[[1,"A"]]"#),
             r#""b", used by A, is not among the tokens"#,
@@ -217,10 +175,7 @@ fn bad_grammar_files_are_refused() {
     for (error, message) in cases {
         assert!(error.to_string().contains(message), "{error} / {message}");
     }
-    assert!(matches!(
-        Grammar::from_json("{"),
-        Err(GrammarError::Json(_))
-    ));
+    assert!(matches!(Grammar::from_json("{"), Err(GrammarError::Json(_))));
 }
 
 #[test]

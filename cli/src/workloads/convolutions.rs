@@ -32,11 +32,7 @@ fn convolution(name: &str) -> Option<[i64; 3]> {
     let layer: u32 = parts.next()?.parse().ok()?;
     let block = parts.next()?;
     let outputs = 32i64 << layer;
-    let first = if layer > 1 && block == "0" {
-        outputs / 2
-    } else {
-        outputs
-    };
+    let first = if layer > 1 && block == "0" { outputs / 2 } else { outputs };
     Some(match parts.next()? {
         "conv1" => [first, outputs, 3],
         "conv2" => [outputs, outputs, 3],
@@ -58,11 +54,7 @@ fn resnet_weight(name: &str) -> Result<Tensor> {
     let data = format!("w9.rn.{name}");
     let (layer, kind) = name.rsplit_once('.').ok_or_else(|| unknown(name))?;
     if layer == "fc" {
-        let sizes: &[i64] = if kind == "weight" {
-            &[1000, 512]
-        } else {
-            &[1000]
-        };
+        let sizes: &[i64] = if kind == "weight" { &[1000, 512] } else { &[1000] };
         return uniform(&data, sizes, 1.0 / 512f64.sqrt(), 0.0);
     }
     let part = layer.rsplit('.').next().unwrap_or(layer);
@@ -89,9 +81,7 @@ pub(super) fn workloads() -> Vec<Workload> {
         Workload::new("w9.conv_bn_relu", SUMS, move |_| {
             let conv = conv()?;
             let bn = BatchNorm::load(&mut layer_weight, "bn", 64)?;
-            function(image()?, move |x: &Tensor| {
-                bn.forward(&conv.forward(x)?)?.relu()
-            })
+            function(image()?, move |x: &Tensor| bn.forward(&conv.forward(x)?)?.relu())
         }),
         Workload::new("w9.resnet18", SUMS, |_| {
             let net = ResNet18::load(&mut resnet_weight)?;

@@ -33,16 +33,12 @@ fn count(sizes: &[i64]) -> usize {
 
 fn floats(name: &str, n: usize, scale: f64, offset: f64) -> Vec<f32> {
     let (scale, offset) = (scale as f32, offset as f32);
-    numerators(name, n)
-        .map(|k| offset + scale * (2.0 * (k as f32 * STEP) - 1.0))
-        .collect()
+    numerators(name, n).map(|k| offset + scale * (2.0 * (k as f32 * STEP) - 1.0)).collect()
 }
 
 fn indices(name: &str, n: usize, low: i64, high: i64) -> Vec<i64> {
     let span = (high - low) as f64;
-    numerators(name, n)
-        .map(|k| low + (f64::from(k as f32 * STEP) * span) as i64)
-        .collect()
+    numerators(name, n).map(|k| low + (f64::from(k as f32 * STEP) * span) as i64).collect()
 }
 
 /// `offset + scale * (2u - 1)` in `f32`, row-major.
@@ -73,11 +69,7 @@ mod tests {
         let plain = floats("w1.a", 1, 1.0, 0.0)[0];
         assert_eq!(plain, 2.0 * (6_962_885.0 / 16_777_216.0) - 1.0);
         assert_eq!(floats("w1.a", 1, 0.1, 1.0)[0], 1.0 + 0.1 * plain);
-        assert!(
-            floats("any", 10_000, 3.0, 0.0)
-                .iter()
-                .all(|x| (-3.0..3.0).contains(x))
-        );
+        assert!(floats("any", 10_000, 3.0, 0.0).iter().all(|x| (-3.0..3.0).contains(x)));
     }
 
     #[test]
@@ -89,9 +81,6 @@ mod tests {
 
     #[test]
     fn fewer_rows_are_a_prefix() {
-        assert_eq!(
-            floats("w5.h64.x", 64, 1.0, 0.0),
-            floats("w5.h64.x", 4096, 1.0, 0.0)[..64]
-        );
+        assert_eq!(floats("w5.h64.x", 64, 1.0, 0.0), floats("w5.h64.x", 4096, 1.0, 0.0)[..64]);
     }
 }

@@ -48,10 +48,7 @@ pub(crate) fn many(patterns: &[String]) -> Result<Vec<Workload>> {
     let suite = all();
     let names: Vec<&str> = suite.iter().map(|w| w.name.as_str()).collect();
     let wanted = select::many(patterns, &names)?;
-    let chosen = suite
-        .into_iter()
-        .enumerate()
-        .filter(|(i, _)| wanted.contains(i));
+    let chosen = suite.into_iter().enumerate().filter(|(i, _)| wanted.contains(i));
     Ok(chosen.map(|(_, w)| w).collect())
 }
 

@@ -125,9 +125,7 @@ impl Block {
         } else {
             attention(&q, &k, &v, 0.125, None)?
         };
-        let x = self
-            .ln1
-            .forward(&(x + self.o.forward(&merge_heads(&y)?)?))?;
+        let x = self.ln1.forward(&(x + self.o.forward(&merge_heads(&y)?)?))?;
         let y = self.fc2.forward(&self.fc1.forward(&x)?.gelu()?)?;
         self.ln2.forward(&(x + y))
     }
@@ -136,27 +134,19 @@ impl Block {
 pub(super) fn workloads() -> Vec<Workload> {
     let mut suite = Vec::new();
     for (batch, width) in [(1, 64), (8, 256), (64, 1024)] {
-        suite.push(Workload::new(
-            format!("w5.mlp_{batch}x{width}"),
-            SUMS,
-            move |_| {
-                let mlp = Mlp::made_up(width)?;
-                // row-major: fewer rows are a prefix of the same data
-                let x = uniform(&format!("w5.h{width}.x"), &[batch, width], 1.0, 0.0)?;
-                function(x, move |x: &Tensor| mlp.forward(x))
-            },
-        ));
+        suite.push(Workload::new(format!("w5.mlp_{batch}x{width}"), SUMS, move |_| {
+            let mlp = Mlp::made_up(width)?;
+            // row-major: fewer rows are a prefix of the same data
+            let x = uniform(&format!("w5.h{width}.x"), &[batch, width], 1.0, 0.0)?;
+            function(x, move |x: &Tensor| mlp.forward(x))
+        }));
     }
     for batch in [1, 8] {
-        suite.push(Workload::new(
-            format!("w6.minigpt_b{batch}"),
-            SUMS,
-            move |_| {
-                let gpt = MiniGpt::load(Config::SMALL, &mut gpt_weight)?;
-                let tokens = ids("w6.tok", &[batch, 16], 0, 600)?;
-                function(tokens, move |ids: &Tensor| gpt.logits(ids))
-            },
-        ));
+        suite.push(Workload::new(format!("w6.minigpt_b{batch}"), SUMS, move |_| {
+            let gpt = MiniGpt::load(Config::SMALL, &mut gpt_weight)?;
+            let tokens = ids("w6.tok", &[batch, 16], 0, 600)?;
+            function(tokens, move |ids: &Tensor| gpt.logits(ids))
+        }));
     }
     for (name, fused) in [("w7.block_eager", false), ("w7.block_sdpa", true)] {
         suite.push(Workload::new(name, SUMS, move |_| {
@@ -167,24 +157,14 @@ pub(super) fn workloads() -> Vec<Workload> {
     }
     for length in [128, 1024] {
         for (suffix, causal) in [("", false), ("_causal", true)] {
-            suite.push(Workload::new(
-                format!("w8.sdpa_{length}{suffix}"),
-                SUMS,
-                move |_| {
-                    let operand = |name| {
-                        uniform(
-                            &format!("w8.{length}.{name}"),
-                            &[1, 12, length, 64],
-                            1.0,
-                            0.0,
-                        )
-                    };
-                    let inputs = (operand("q")?, operand("k")?, operand("v")?);
-                    function(inputs, move |(q, k, v): &(Tensor, Tensor, Tensor)| {
-                        q.scaled_dot_product_attention_with(k, v, None, causal)
-                    })
-                },
-            ));
+            suite.push(Workload::new(format!("w8.sdpa_{length}{suffix}"), SUMS, move |_| {
+                let operand =
+                    |name| uniform(&format!("w8.{length}.{name}"), &[1, 12, length, 64], 1.0, 0.0);
+                let inputs = (operand("q")?, operand("k")?, operand("v")?);
+                function(inputs, move |(q, k, v): &(Tensor, Tensor, Tensor)| {
+                    q.scaled_dot_product_attention_with(k, v, None, causal)
+                })
+            }));
         }
     }
     suite

@@ -23,10 +23,7 @@ fn expression((x, b): &(Tensor, Tensor)) -> Result<Tensor> {
 pub(super) fn workloads() -> Vec<Workload> {
     let mut suite = vec![
         Workload::new("w1.add", POINTWISE, |_| {
-            let inputs = (
-                uniform("w1.a", &[1], 1.0, 0.0)?,
-                uniform("w1.b", &[1], 1.0, 0.0)?,
-            );
+            let inputs = (uniform("w1.a", &[1], 1.0, 0.0)?, uniform("w1.b", &[1], 1.0, 0.0)?);
             function(inputs, |(a, b): &(Tensor, Tensor)| a.add(b))
         }),
         Workload::new("w1.add_grad", POINTWISE, |_| {
@@ -43,28 +40,17 @@ pub(super) fn workloads() -> Vec<Workload> {
         }),
     ];
     for n in [16, 1024] {
-        suite.push(Workload::new(
-            format!("w2.chain100_{n}"),
-            POINTWISE,
-            move |_| {
-                let (x, y) = (
-                    uniform("w2.x", &[n], 1.0, 0.0)?,
-                    uniform("w2.y", &[n], 1.0, 0.0)?,
-                );
-                function((x, y), chain)
-            },
-        ));
+        suite.push(Workload::new(format!("w2.chain100_{n}"), POINTWISE, move |_| {
+            let (x, y) = (uniform("w2.x", &[n], 1.0, 0.0)?, uniform("w2.y", &[n], 1.0, 0.0)?);
+            function((x, y), chain)
+        }));
     }
     for n in [1024, 16_384, 262_144, 4_194_304] {
-        suite.push(Workload::new(
-            format!("w3.pointwise_{n}"),
-            POINTWISE,
-            move |_| {
-                let x = uniform(&format!("w3.{n}.x"), &[n], 3.0, 0.0)?;
-                let b = uniform(&format!("w3.{n}.b"), &[n], 1.0, 0.0)?;
-                function((x, b), expression)
-            },
-        ));
+        suite.push(Workload::new(format!("w3.pointwise_{n}"), POINTWISE, move |_| {
+            let x = uniform(&format!("w3.{n}.x"), &[n], 3.0, 0.0)?;
+            let b = uniform(&format!("w3.{n}.b"), &[n], 1.0, 0.0)?;
+            function((x, b), expression)
+        }));
     }
     suite.push(Workload::new("w3.bias_gelu_512x768", POINTWISE, |_| {
         let x = uniform("w3.bias.x", &[512, 768], 3.0, 0.0)?;

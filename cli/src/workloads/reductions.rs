@@ -31,9 +31,7 @@ pub(super) fn workloads() -> Vec<Workload> {
             let x = uniform("w4.ln.x", &[512, 768], 2.0, 0.0)?;
             let g = uniform("w4.ln.g", &[768], 0.1, 1.0)?;
             let b = uniform("w4.ln.b", &[768], 0.1, 0.0)?;
-            function(x, move |x: &Tensor| {
-                x.layer_norm_with([768], Some(&g), Some(&b), 1e-5)
-            })
+            function(x, move |x: &Tensor| x.layer_norm_with([768], Some(&g), Some(&b), 1e-5))
         }),
         sum("w4.sum0_4096", 0),
         sum("w4.sum1_4096", 1),

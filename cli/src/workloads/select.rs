@@ -39,10 +39,7 @@ fn listing<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 fn unknown(pattern: &str, known: &[&str]) -> CliError {
-    CliError::UnknownWorkload {
-        pattern: pattern.to_owned(),
-        known: listing(known.iter().copied()),
-    }
+    CliError::UnknownWorkload { pattern: pattern.to_owned(), known: listing(known.iter().copied()) }
 }
 
 /// The positions of the names that any pattern matches, in the order of the names; all of them if
@@ -81,21 +78,12 @@ pub(crate) fn one(pattern: &str, names: &[&str]) -> Result<usize> {
 mod tests {
     use super::*;
 
-    const NAMES: [&str; 5] = [
-        "w1.add",
-        "w1.add_grad",
-        "w3.pointwise_16384",
-        "w4.sum0_4096",
-        "w12.minilm_b1_l8",
-    ];
+    const NAMES: [&str; 5] =
+        ["w1.add", "w1.add_grad", "w3.pointwise_16384", "w4.sum0_4096", "w12.minilm_b1_l8"];
 
     fn select(patterns: &[&str]) -> Vec<&'static str> {
         let patterns: Vec<String> = patterns.iter().map(|p| (*p).to_owned()).collect();
-        many(&patterns, &NAMES)
-            .unwrap()
-            .into_iter()
-            .map(|i| NAMES[i])
-            .collect()
+        many(&patterns, &NAMES).unwrap().into_iter().map(|i| NAMES[i]).collect()
     }
 
     #[test]
@@ -108,10 +96,7 @@ mod tests {
 
     #[test]
     fn globs_describe_whole_names() {
-        assert_eq!(
-            select(&["w*_l8", "w1.add"]),
-            ["w1.add", "w1.add_grad", "w12.minilm_b1_l8"]
-        );
+        assert_eq!(select(&["w*_l8", "w1.add"]), ["w1.add", "w1.add_grad", "w12.minilm_b1_l8"]);
         assert!(!matches("w?", "w1.add"));
         assert!(matches("w?.add", "w1.add"));
         assert!(matches("*", ""));
@@ -126,14 +111,8 @@ mod tests {
     fn one_needs_one() {
         assert_eq!(one("w1.add", &NAMES).unwrap(), 0);
         assert_eq!(one("w12", &NAMES).unwrap(), 4);
-        assert!(matches!(
-            one("w1", &NAMES),
-            Err(CliError::AmbiguousWorkload { count: 2, .. })
-        ));
+        assert!(matches!(one("w1", &NAMES), Err(CliError::AmbiguousWorkload { count: 2, .. })));
         let error = one("w99", &NAMES).unwrap_err().to_string();
-        assert!(
-            error.contains("`w99`") && error.contains("w4.sum0_4096"),
-            "{error}"
-        );
+        assert!(error.contains("`w99`") && error.contains("w4.sum0_4096"), "{error}");
     }
 }

@@ -42,22 +42,13 @@ fn the_chain_is_the_formula() {
 #[test]
 fn the_loss_is_the_formula() {
     let x = elements(&data::uniform("w4.nll.x", &[256, 1000], 5.0, 0.0).unwrap()).unwrap();
-    let t = data::ids("w4.nll.t", &[256], 0, 1000)
-        .unwrap()
-        .to_vec::<i64>()
-        .unwrap();
+    let t = data::ids("w4.nll.t", &[256], 0, 1000).unwrap().to_vec::<i64>().unwrap();
     let rows = x.chunks(1000).zip(t);
-    let loss: f64 = rows
-        .map(|(row, t)| row.iter().map(|x| x.exp()).sum::<f64>().ln() - row[t as usize])
-        .sum();
+    let loss: f64 =
+        rows.map(|(row, t)| row.iter().map(|x| x.exp()).sum::<f64>().ln() - row[t as usize]).sum();
     let out = elements(&output("w4.logsoftmax_nll_256x1000")).unwrap();
     assert_eq!(out.len(), 1);
-    assert!(
-        (out[0] - loss / 256.0).abs() < 1e-4,
-        "{} {}",
-        out[0],
-        loss / 256.0
-    );
+    assert!((out[0] - loss / 256.0).abs() < 1e-4, "{} {}", out[0], loss / 256.0);
 }
 
 #[test]
@@ -87,22 +78,11 @@ fn convolutions_give_known_sums() {
 fn what_is_missing_is_said() {
     // the variable may be set where the tests run
     if std::env::var_os("STRAIGHTLINE_MINILM").is_none() {
-        let error = one("w12.minilm_b1_l8")
-            .unwrap()
-            .require(&Setting::default());
+        let error = one("w12.minilm_b1_l8").unwrap().require(&Setting::default());
         let error = error.err().unwrap().to_string();
         assert!(error.contains("--minilm PATH"), "{error}");
     }
-    let setting = Setting {
-        minilm: Some("/nowhere".into()),
-    };
-    let error = one("w12.minilm_b1_l8")
-        .unwrap()
-        .require(&setting)
-        .err()
-        .unwrap();
-    assert!(
-        error.to_string().contains("/nowhere/config.json"),
-        "{error}"
-    );
+    let setting = Setting { minilm: Some("/nowhere".into()) };
+    let error = one("w12.minilm_b1_l8").unwrap().require(&setting).err().unwrap();
+    assert!(error.to_string().contains("/nowhere/config.json"), "{error}");
 }

@@ -49,11 +49,7 @@ impl Workload {
         agreement: Agreement,
         build: impl Fn(&Setting) -> Built + 'static,
     ) -> Workload {
-        Workload {
-            name: name.into(),
-            agreement,
-            build: Box::new(build),
-        }
+        Workload { name: name.into(), agreement, build: Box::new(build) }
     }
 
     /// Makes its data and weights.
@@ -65,10 +61,9 @@ impl Workload {
     pub(crate) fn require(&self, setting: &Setting) -> Result<Box<dyn Program>> {
         self.build(setting).map_err(|e| match e {
             Unready::Failed(e) => CliError::Library(e),
-            Unready::Unavailable(reason) => CliError::Unavailable {
-                workload: self.name.clone(),
-                reason,
-            },
+            Unready::Unavailable(reason) => {
+                CliError::Unavailable { workload: self.name.clone(), reason }
+            }
         })
     }
 }

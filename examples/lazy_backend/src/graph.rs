@@ -64,11 +64,8 @@ impl<T> Operand<T> {
 
     /// The same argument with other bases.
     pub(crate) fn map<U>(&self, f: &mut impl FnMut(&T) -> U) -> Operand<U> {
-        let mut read = |r: &Read<T>| Read {
-            base: f(&r.base),
-            views: r.views.clone(),
-            written: r.written,
-        };
+        let mut read =
+            |r: &Read<T>| Read { base: f(&r.base), views: r.views.clone(), written: r.written };
         match self {
             Operand::Plain(v) => Operand::Plain(v.clone()),
             Operand::Tensor(r) => Operand::Tensor(read(r)),

@@ -116,10 +116,7 @@ fn memory(runtime: &Arc<Runtime>, here: Device, key: DispatchKey) -> Result<Libr
 /// Uninitialised memory. If row-major, it is zeros made on demand, since a program with
 /// uninitialised memory would not be a function of its inputs.
 fn empty(runtime: &Arc<Runtime>, shape: &Tensor, device: Device) -> Result<Tensor> {
-    let device = Device {
-        index: device.index.max(0),
-        ..device
-    };
+    let device = Device { index: device.index.max(0), ..device };
     if shape.is_contiguous() {
         let zeros: Stack = vec![
             shape.sizes().to_vec().into(),

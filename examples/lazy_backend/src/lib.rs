@@ -59,11 +59,7 @@ impl LazyDevice {
         let runtime = Arc::new(Runtime::default());
         let device = Device { kind, index: 0 };
         let registrations = kernels::register(&runtime, device)?;
-        Ok(LazyDevice {
-            device,
-            runtime,
-            registrations,
-        })
+        Ok(LazyDevice { device, runtime, registrations })
     }
 
     /// Makes `PrivateUse1` lazy and gives it a name.

@@ -14,12 +14,7 @@ struct Mlp {
 impl Mlp {
     fn new() -> Result<Mlp> {
         let make = |sizes: &[i64]| Tensor::randn(sizes)?.mul(0.3);
-        Ok(Mlp {
-            w1: make(&[32, 8])?,
-            b1: make(&[32])?,
-            w2: make(&[3, 32])?,
-            b2: make(&[3])?,
-        })
+        Ok(Mlp { w1: make(&[32, 8])?, b1: make(&[32])?, w2: make(&[3, 32])?, b2: make(&[3])? })
     }
 
     fn on(&self, device: Device) -> Result<Mlp> {
@@ -39,10 +34,7 @@ impl Mlp {
 
 fn furthest(a: &Tensor, b: &Tensor) -> Result<f32> {
     let (a, b) = (a.to_vec::<f32>()?, b.to_vec::<f32>()?);
-    Ok(a.iter()
-        .zip(&b)
-        .map(|(x, y)| (x - y).abs())
-        .fold(0.0, f32::max))
+    Ok(a.iter().zip(&b).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max))
 }
 
 fn main() -> Result<()> {
@@ -60,11 +52,7 @@ fn main() -> Result<()> {
         let before = lazy.stats();
         let difference = furthest(&y, &model.forward(&x)?)?;
         let s = lazy.stats();
-        let ran = if s.compiled > before.compiled {
-            "compiled"
-        } else {
-            "replayed"
-        };
+        let ran = if s.compiled > before.compiled { "compiled" } else { "replayed" };
         println!("batch {step}: {ran}, largest difference {difference:e}");
         assert!(difference < 1e-5);
         if step == 3 {
@@ -80,10 +68,7 @@ fn main() -> Result<()> {
         let error = x.matmul(&w)? - &y;
         let gradient = x.t()?.matmul(&error)? * (2.0 / 64.0);
         w.sub_(gradient * 0.2)?;
-        println!(
-            "step {step}: loss {:.4}",
-            (&error * &error).mean()?.item::<f64>()?
-        );
+        println!("step {step}: loss {:.4}", (&error * &error).mean()?.item::<f64>()?);
     }
     println!("\n{:?}", lazy.stats());
 

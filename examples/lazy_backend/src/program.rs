@@ -45,11 +45,8 @@ impl Program {
         }
         let mut order: Vec<Arc<Node>> = nodes.into_values().collect();
         order.sort_by_key(|n| n.number);
-        let at: HashMap<u64, usize> = order
-            .iter()
-            .enumerate()
-            .map(|(i, n)| (n.number, i))
-            .collect();
+        let at: HashMap<u64, usize> =
+            order.iter().enumerate().map(|(i, n)| (n.number, i)).collect();
         let mut inputs: Vec<Tensor> = Vec::new();
         let mut slot = |content: &Content| match content {
             Content::Pending(node, k) => Slot::Result(at[&node.number], *k),
@@ -114,11 +111,7 @@ impl Step {
             stack.push(match operand {
                 Operand::Plain(v) => v.clone(),
                 Operand::Tensor(r) => tensor(r)?.into(),
-                Operand::List(l) => l
-                    .iter()
-                    .map(&mut tensor)
-                    .collect::<Result<Vec<_>>>()?
-                    .into(),
+                Operand::List(l) => l.iter().map(&mut tensor).collect::<Result<Vec<_>>>()?.into(),
                 Operand::OptionalList(l) => l
                     .iter()
                     .map(|r| r.as_ref().map(&mut tensor).transpose())
@@ -127,10 +120,8 @@ impl Step {
             });
         }
         self.op.call_boxed(&mut stack)?;
-        let mut results: Vec<Tensor> = fresh_results(self.op, &stack)
-            .flat_map(Value::tensors)
-            .cloned()
-            .collect();
+        let mut results: Vec<Tensor> =
+            fresh_results(self.op, &stack).flat_map(Value::tensors).cloned().collect();
         results.extend(bases);
         Ok(results)
     }

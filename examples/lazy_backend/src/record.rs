@@ -10,11 +10,8 @@ use straightline::dispatch::{
 use straightline::{Device, Error, ErrorKind, Result, Tensor};
 
 /// Tags of operators whose results are not a function of what can be recorded.
-const NOT_RECORDED: [&str; 3] = [
-    "nondeterministic_seeded",
-    "data_dependent_output",
-    "dynamic_output_shape",
-];
+const NOT_RECORDED: [&str; 3] =
+    ["nondeterministic_seeded", "data_dependent_output", "dynamic_output_shape"];
 
 pub(crate) fn lazy(t: &Tensor) -> Option<&LazyTensor> {
     t.payload()
@@ -32,14 +29,9 @@ pub(crate) fn like(
     storage: Arc<Storage>,
     views: Vec<ViewStep>,
 ) -> Result<Tensor> {
-    Tensor::opaque(
-        LazyTensor { storage, views },
-        shape.sizes(),
-        shape.dtype(),
-        device,
-    )
-    .strides(shape.strides())
-    .build()
+    Tensor::opaque(LazyTensor { storage, views }, shape.sizes(), shape.dtype(), device)
+        .strides(shape.strides())
+        .build()
 }
 
 /// Records a call whose arguments are on top of the stack, or runs it on the CPU where it cannot
@@ -74,10 +66,7 @@ pub(crate) fn record(
 }
 
 fn device_of(args: &[Value]) -> Option<Device> {
-    let own = args
-        .iter()
-        .flat_map(Value::tensors)
-        .find(|t| lazy(t).is_some());
+    let own = args.iter().flat_map(Value::tensors).find(|t| lazy(t).is_some());
     own.map(Tensor::device).or_else(|| {
         args.iter().find_map(|v| match v {
             Value::Device(d) => Some(*d),
@@ -89,10 +78,7 @@ fn device_of(args: &[Value]) -> Option<Device> {
 /// The results on the Meta device, which have only a shape. `None` for an operator whose shapes are
 /// unknown without data, or whose results are not tensors.
 fn shapes_of(op: OperatorHandle, args: &[Value]) -> Result<Option<Vec<Value>>> {
-    let mut stack = args
-        .iter()
-        .map(|v| to_meta(op, v))
-        .collect::<Result<Stack>>()?;
+    let mut stack = args.iter().map(|v| to_meta(op, v)).collect::<Result<Stack>>()?;
     match op.redispatch_boxed(DispatchKey::Meta.into(), &mut stack) {
         Ok(()) => {
             let tensors = |v: &Value| matches!(v, Value::Tensor(_) | Value::TensorList(_));
@@ -116,18 +102,14 @@ fn to_meta(op: OperatorHandle, value: &Value) -> Result<Value> {
         if lazy(t).is_none() {
             return Ok(t.clone()); // a number: the CPU's mix with every device
         }
-        Tensor::opaque((), t.sizes(), t.dtype(), Device::META)
-            .strides(t.strides())
-            .build()
+        Tensor::opaque((), t.sizes(), t.dtype(), Device::META).strides(t.strides()).build()
     };
     Ok(match value {
         Value::Tensor(t) => meta(t)?.into(),
         Value::TensorList(l) => l.iter().map(meta).collect::<Result<Vec<_>>>()?.into(),
-        Value::OptionalTensorList(l) => l
-            .iter()
-            .map(|t| t.as_ref().map(meta).transpose())
-            .collect::<Result<Vec<_>>>()?
-            .into(),
+        Value::OptionalTensorList(l) => {
+            l.iter().map(|t| t.as_ref().map(meta).transpose()).collect::<Result<Vec<_>>>()?.into()
+        }
         Value::Device(_) => Value::Device(Device::META),
         other => other.clone(),
     })
@@ -147,11 +129,7 @@ fn view(op: OperatorHandle, args: &[Value], shapes: &[Value]) -> Result<Vec<Valu
     let mut index = 0;
     let mut next = |shape: &Tensor| {
         let mut views = seen.views.clone();
-        views.push(ViewStep {
-            op,
-            args: args[1..].to_vec(),
-            index,
-        });
+        views.push(ViewStep { op, args: args[1..].to_vec(), index });
         index += 1;
         like(shape, of.device(), seen.storage.clone(), views)
     };
@@ -176,11 +154,7 @@ fn call(
                     return Err(error(op, device, "a tensor of another device is written"));
                 };
                 if written.iter().any(|w| Arc::ptr_eq(w, &t.storage)) {
-                    return Err(error(
-                        op,
-                        device,
-                        "two written arguments share their memory",
-                    ));
+                    return Err(error(op, device, "two written arguments share their memory"));
                 }
                 written.push(t.storage.clone());
             }
@@ -220,25 +194,15 @@ fn rebuild(value: &Value, f: &mut impl FnMut(&Tensor) -> Result<Tensor>) -> Resu
 fn operand(value: &Value, written: bool) -> Result<Operand<Content>> {
     let read = |t: &Tensor| {
         if let Some(t) = lazy(t) {
-            return Ok(Read {
-                base: t.storage.content(),
-                views: t.views.clone(),
-                written,
-            });
+            return Ok(Read { base: t.storage.content(), views: t.views.clone(), written });
         }
-        Ok(Read {
-            base: Content::Ready(number(t)?),
-            views: Vec::new(),
-            written,
-        })
+        Ok(Read { base: Content::Ready(number(t)?), views: Vec::new(), written })
     };
     Ok(match value {
         Value::Tensor(t) => Operand::Tensor(read(t)?),
         Value::TensorList(l) => Operand::List(l.iter().map(read).collect::<Result<_>>()?),
         Value::OptionalTensorList(l) => Operand::OptionalList(
-            l.iter()
-                .map(|t| t.as_ref().map(read).transpose())
-                .collect::<Result<_>>()?,
+            l.iter().map(|t| t.as_ref().map(read).transpose()).collect::<Result<_>>()?,
         ),
         Value::Device(_) => Operand::Plain(Value::Device(Device::CPU)),
         other => Operand::Plain(other.clone()),
@@ -248,9 +212,5 @@ fn operand(value: &Value, written: bool) -> Result<Operand<Content>> {
 /// A copy of a 0-dim CPU tensor, since its owner may write it before the program runs. A bare
 /// number wrapped as a tensor has no owner and needs no copy.
 fn number(t: &Tensor) -> Result<Tensor> {
-    if t.is_wrapped_number() {
-        Ok(t.clone())
-    } else {
-        straightline::ops::aten::clone(t, None)
-    }
+    if t.is_wrapped_number() { Ok(t.clone()) } else { straightline::ops::aten::clone(t, None) }
 }

@@ -56,10 +56,7 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Storage {
     pub(crate) fn new(runtime: &Arc<Runtime>, content: Content) -> Arc<Storage> {
-        let storage = Arc::new(Storage {
-            runtime: runtime.clone(),
-            content: Mutex::new(content),
-        });
+        let storage = Arc::new(Storage { runtime: runtime.clone(), content: Mutex::new(content) });
         let number = runtime.next.fetch_add(1, Ordering::Relaxed);
         lock(&runtime.live).insert(number, Arc::downgrade(&storage));
         storage
@@ -123,11 +120,7 @@ impl Runtime {
     pub(crate) fn node(&self, op: OperatorHandle, operands: Vec<Operand<Content>>) -> Arc<Node> {
         self.pending.fetch_add(1, Ordering::Relaxed);
         self.count(|s| s.recorded += 1);
-        Arc::new(Node {
-            number: self.next.fetch_add(1, Ordering::Relaxed),
-            op,
-            operands,
-        })
+        Arc::new(Node { number: self.next.fetch_add(1, Ordering::Relaxed), op, operands })
     }
 
     /// Runs the pending work once there is much of it.
@@ -201,12 +194,7 @@ impl Runtime {
                 }
                 Ok(results)
             }
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    ErrorKind::Compile(_) | ErrorKind::NotImplemented(_)
-                ) =>
-            {
+            Err(e) if matches!(e.kind(), ErrorKind::Compile(_) | ErrorKind::NotImplemented(_)) => {
                 self.count(|s| s.eager += 1);
                 function.eager(inputs)
             }

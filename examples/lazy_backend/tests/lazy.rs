@@ -30,9 +30,7 @@ fn tensor(data: &[f32], sizes: &[i64]) -> Tensor {
 
 fn wave(sizes: &[i64]) -> Tensor {
     let n: i64 = sizes.iter().product();
-    let data: Vec<f32> = (0..n)
-        .map(|i| ((i * 37 % 101) as f32 - 50.0) / 40.0)
-        .collect();
+    let data: Vec<f32> = (0..n).map(|i| ((i * 37 % 101) as f32 - 50.0) / 40.0).collect();
     tensor(&data, sizes)
 }
 
@@ -40,10 +38,7 @@ fn close(a: &Tensor, b: &Tensor) {
     assert_eq!((a.sizes(), a.dtype()), (b.sizes(), b.dtype()));
     let (a, b) = (a.to_vec::<f32>().unwrap(), b.to_vec::<f32>().unwrap());
     for (i, (x, y)) in a.iter().zip(&b).enumerate() {
-        assert!(
-            (x - y).abs() <= 1e-5 * y.abs().max(1.0),
-            "element {i}: {x} and {y}"
-        );
+        assert!((x - y).abs() <= 1e-5 * y.abs().max(1.0), "element {i}: {x} and {y}");
     }
 }
 
@@ -71,9 +66,7 @@ fn mlp(p: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 fn mlp_inputs() -> Vec<Tensor> {
-    [&[4, 8][..], &[16, 8], &[16], &[3, 16], &[3]]
-        .map(wave)
-        .to_vec()
+    [&[4, 8][..], &[16, 8], &[16], &[3, 16], &[3]].map(wave).to_vec()
 }
 
 #[test]
@@ -88,11 +81,7 @@ fn an_mlp_equals_the_cpu_and_is_replayed() {
             same_on_both(&lazy, &inputs, mlp);
         }
         let s = lazy.stats();
-        assert_eq!(
-            (s.compiled, s.replayed, s.eager, s.on_cpu),
-            (1, 3, 0, 0),
-            "{kind:?}"
-        );
+        assert_eq!((s.compiled, s.replayed, s.eager, s.on_cpu), (1, 3, 0, 0), "{kind:?}");
     }
 }
 
@@ -106,15 +95,9 @@ fn nothing_is_computed_until_it_is_wanted() {
     let y = x.exp().unwrap();
     let dead = x.sin().unwrap();
     drop(dead);
-    let quiet = Stats {
-        recorded: before.recorded + 2,
-        ..before
-    };
+    let quiet = Stats { recorded: before.recorded + 2, ..before };
     assert_eq!(lazy.stats(), quiet);
-    let ran = Stats {
-        compiled: before.compiled + 1,
-        ..quiet
-    };
+    let ran = Stats { compiled: before.compiled + 1, ..quiet };
     lazy.sync().unwrap();
     assert_eq!(lazy.stats(), ran);
     // printing and items find it there
@@ -196,19 +179,12 @@ fn a_training_loop_compiles_once() {
         let (there, lazy_w) = train(lazy.device()).unwrap();
         assert!(here[5] < here[0] / 2.0);
         for (a, b) in here.iter().zip(&there) {
-            assert!(
-                (a - b).abs() < 1e-5 * a.abs().max(1.0),
-                "{here:?} {there:?}"
-            );
+            assert!((a - b).abs() < 1e-5 * a.abs().max(1.0), "{here:?} {there:?}");
         }
         close(&lazy_w, &w);
         let s = lazy.stats();
         // the first step also makes `y` and the zeros
-        assert_eq!(
-            (s.compiled, s.replayed, s.eager),
-            (2, 4, 0),
-            "{kind:?}: {s:?}"
-        );
+        assert_eq!((s.compiled, s.replayed, s.eager), (2, 4, 0), "{kind:?}: {s:?}");
     }
 }
 
@@ -221,20 +197,13 @@ fn what_cannot_be_recorded_runs_on_the_cpu() {
     lib.def("positive(Tensor x) -> Tensor").unwrap();
     // its shape depends on the data, so there is no Meta kernel
     lib.impl_at("positive", DispatchKey::CPU, |x: &Tensor| {
-        let v: Vec<f32> = x
-            .to_vec::<f32>()?
-            .into_iter()
-            .filter(|x| *x > 0.0)
-            .collect();
+        let v: Vec<f32> = x.to_vec::<f32>()?.into_iter().filter(|x| *x > 0.0).collect();
         Tensor::from_vec(v, -1)
     })
     .unwrap();
     let x = tensor(&[-1.0, 2.0, 3.0], &[3]).to_device(d).unwrap() * 2.0;
     let mut stack = vec![x.into()];
-    operator("lazy_tests::positive")
-        .unwrap()
-        .call_boxed(&mut stack)
-        .unwrap();
+    operator("lazy_tests::positive").unwrap().call_boxed(&mut stack).unwrap();
     let y = stack[0].as_tensor().unwrap();
     assert_eq!((y.device(), y.sizes()), (d, &[2][..]));
     assert_eq!((y + 1.0).to_vec::<f32>().unwrap(), [5.0, 7.0]);
@@ -270,11 +239,7 @@ fn every_factory_makes_what_the_cpu_makes() {
             x.tril()?,
         ])
     };
-    for (h, t) in make(Device::CPU)
-        .unwrap()
-        .iter()
-        .zip(make(lazy.device()).unwrap())
-    {
+    for (h, t) in make(Device::CPU).unwrap().iter().zip(make(lazy.device()).unwrap()) {
         assert_eq!((t.device(), t.strides()), (lazy.device(), h.strides()));
         close(&t, h);
     }
@@ -284,29 +249,17 @@ fn every_factory_makes_what_the_cpu_makes() {
 fn composites_arrive_in_parts_and_whole_operators_whole() {
     let _alone = alone();
     let lazy = LazyDevice::install(DeviceType::PrivateUse1).unwrap();
-    let p: Vec<Tensor> = mlp_inputs()
-        .iter()
-        .map(|t| t.to_device(lazy.device()).unwrap())
-        .collect();
+    let p: Vec<Tensor> = mlp_inputs().iter().map(|t| t.to_device(lazy.device()).unwrap()).collect();
     let (y, trace) = capture(|| p[0].linear(&p[1], Some(&p[2])));
     y.unwrap();
-    let at_the_device: Vec<&str> = trace
-        .iter()
-        .filter_map(|l| l.trim().strip_suffix(", key=[PrivateUse1]"))
-        .collect();
-    assert_eq!(
-        at_the_device,
-        ["[call] op=[aten::t]", "[call] op=[aten::addmm]"],
-        "{trace:#?}"
-    );
+    let at_the_device: Vec<&str> =
+        trace.iter().filter_map(|l| l.trim().strip_suffix(", key=[PrivateUse1]")).collect();
+    assert_eq!(at_the_device, ["[call] op=[aten::t]", "[call] op=[aten::addmm]"], "{trace:#?}");
     // the table shows the device's cells
     let table = dump_table(operator("aten::t").unwrap());
     assert!(table.contains("PrivateUse1: registered at"), "{table}");
     let dump = dump(operator("aten::_copy_from").unwrap());
-    assert!(
-        dump.contains("PrivateUse1: registered at") && dump.contains("kernels.rs:"),
-        "{dump}"
-    );
+    assert!(dump.contains("PrivateUse1: registered at") && dump.contains("kernels.rs:"), "{dump}");
 }
 
 #[test]
@@ -316,10 +269,7 @@ fn mistakes_have_names() {
     let x = wave(&[2, 3]).to_device(lazy.device()).unwrap();
     // shapes are checked when the operator is called, not when the program runs
     let e = x.matmul(&x).unwrap_err();
-    assert!(
-        matches!(e.kind(), ErrorKind::Meta(MetaError::Product { .. })),
-        "{e}"
-    );
+    assert!(matches!(e.kind(), ErrorKind::Meta(MetaError::Product { .. })), "{e}");
     let e = x.add(wave(&[2, 3])).unwrap_err();
     assert!(e.to_string().contains("to_device"), "{e}");
     // a compiled function is for the CPU; the device compiles by itself
@@ -327,10 +277,7 @@ fn mistakes_have_names() {
     assert!(matches!(e.kind(), ErrorKind::Device(_)), "{e}");
     // an index that is out of range is found when the program runs, and spoils nothing else
     let ok = x.relu().unwrap();
-    let index = Tensor::from_vec([7i64], 1)
-        .unwrap()
-        .to_device(lazy.device())
-        .unwrap();
+    let index = Tensor::from_vec([7i64], 1).unwrap().to_device(lazy.device()).unwrap();
     let bad = aten::index_select(&x, 0, &index).unwrap();
     assert!(lazy.sync().is_err());
     assert!(bad.to_vec::<f32>().is_err());
@@ -340,13 +287,7 @@ fn mistakes_have_names() {
     // without the device its tensors have no kernels any more
     drop(lazy);
     let e = x.relu().unwrap_err();
-    assert!(
-        matches!(
-            e.kind(),
-            ErrorKind::Dispatch(DispatchError::MissingKernel(_))
-        ),
-        "{e}"
-    );
+    assert!(matches!(e.kind(), ErrorKind::Dispatch(DispatchError::MissingKernel(_))), "{e}");
 }
 
 #[test]

@@ -53,10 +53,7 @@ impl Embedder {
         let mut mask = vec![1f32; tokens.len()];
         mask.resize(length, 0.0);
         let sizes = [1, length as i64];
-        Ok((
-            Tensor::from_slice(&ids, sizes)?,
-            Tensor::from_slice(&mask, sizes)?,
-        ))
+        Ok((Tensor::from_slice(&ids, sizes)?, Tensor::from_slice(&mask, sizes)?))
     }
 
     pub(crate) fn eager(&self, (ids, mask): &Inputs) -> Result<Vec<f32>> {

@@ -66,11 +66,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     };
     let began = Instant::now();
     let embedder = Embedder::open(&arguments.folder)?;
-    println!(
-        "loaded {} in {} ms",
-        arguments.folder.display(),
-        began.elapsed().as_millis()
-    );
+    println!("loaded {} in {} ms", arguments.folder.display(), began.elapsed().as_millis());
 
     // The first call of each length compiles.
     let mut first_calls: BTreeMap<usize, FirstCall> = BTreeMap::new();
@@ -81,9 +77,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         let compiled = embedder.compiled(&inputs)?;
         let took = began.elapsed();
         let length = inputs.0.numel() as usize;
-        first_calls
-            .entry(length)
-            .or_insert(FirstCall { took, inputs });
+        first_calls.entry(length).or_insert(FirstCall { took, inputs });
         Ok(Both { eager, compiled })
     };
     let question = embed(&arguments.question)?;
@@ -101,10 +95,7 @@ fn run(arguments: &Arguments) -> Result<()> {
     }
     println!("\nlargest difference between an eager and a compiled embedding: {furthest:.1e}");
 
-    println!(
-        "\nmilliseconds per sentence, median of {} rounds",
-        arguments.rounds
-    );
+    println!("\nmilliseconds per sentence, median of {} rounds", arguments.rounds);
     println!("  tokens     eager  compiled  speed-up   first call (compiles)");
     for (length, FirstCall { took, inputs }) in &first_calls {
         let eager = median(arguments.rounds, || embedder.eager(inputs))?;

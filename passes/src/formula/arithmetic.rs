@@ -164,10 +164,7 @@ fn logaddexp<B: Builder>(b: &mut B) -> Option<B::Value> {
 /// x f(y), 0 where x is 0, and NaN where y is NaN.
 fn times_function<B: Builder>(b: &mut B, f: UnaryOp) -> Option<B::Value> {
     b.result_dtype().is_floating().then_some(())?;
-    let (x, y) = (
-        element_or_operand(b, "self", 0)?,
-        element_or_operand(b, "other", 1)?,
-    );
+    let (x, y) = (element_or_operand(b, "self", 0)?, element_or_operand(b, "other", 1)?);
     let log = b.unary_op(f, y);
     let product = b.times(x, log);
     let zero = b.like(x, 0.0);
@@ -191,11 +188,8 @@ fn nan_to_num<B: Builder>(b: &mut B) -> Option<B::Value> {
     let dtype = b.result_dtype();
     let (least, largest) = dtype.finite_bounds()?;
     let number = |b: &B, name, default| b.number(name).map_or(default, Scalar::as_f64);
-    let (nan, above, below) = (
-        number(b, "nan", 0.0),
-        number(b, "posinf", largest),
-        number(b, "neginf", least),
-    );
+    let (nan, above, below) =
+        (number(b, "nan", 0.0), number(b, "posinf", largest), number(b, "neginf", least));
     let x = b.lifted_float(0)?;
     let mut y = x;
     for (value, by) in [(f64::INFINITY, above), (f64::NEG_INFINITY, below)] {
@@ -271,10 +265,7 @@ fn shift<B: Builder>(b: &mut B, op: BinaryOp) -> Option<B::Value> {
     if !b.result_dtype().is_integral() {
         return None;
     }
-    let (x, y) = (
-        number_or_operand(b, "self", 0)?,
-        number_or_operand(b, "other", 1)?,
-    );
+    let (x, y) = (number_or_operand(b, "self", 0)?, number_or_operand(b, "other", 1)?);
     Some(b.binary_op(op, x, y))
 }
 

@@ -118,10 +118,7 @@ pub fn record(
         body: SmallVec::new(),
     };
     let outputs = formula(&mut recorder)?;
-    Some(Program {
-        body: recorder.body,
-        outputs,
-    })
+    Some(Program { body: recorder.body, outputs })
 }
 
 impl Recorder {

@@ -66,10 +66,7 @@ impl Builder for Site<'_> {
     }
 
     fn constant_as(&mut self, x: Id, value: Scalar, dtype: DType) -> Id {
-        let meta = TensorMeta {
-            dtype,
-            ..self.meta(x).clone()
-        };
+        let meta = TensorMeta { dtype, ..self.meta(x).clone() };
         self.constant_of(value, meta)
     }
 

@@ -82,13 +82,7 @@ pub fn of(op: Op) -> Option<&'static Formula> {
 /// Every formula, by file.
 pub fn all() -> impl Iterator<Item = &'static Formula> {
     use super::{activation, arithmetic, backward, clamp, loss};
-    let tables = [
-        activation::ALL,
-        backward::ALL,
-        arithmetic::ALL,
-        clamp::ALL,
-        loss::ALL,
-    ];
+    let tables = [activation::ALL, backward::ALL, arithmetic::ALL, clamp::ALL, loss::ALL];
     tables.into_iter().flatten().copied()
 }
 

@@ -20,12 +20,7 @@ fn program(
     operands: &[(usize, DType)],
     attributes: &[(&'static str, Attribute)],
 ) -> Option<Program> {
-    record(
-        dtype,
-        operands,
-        attributes,
-        of(op).expect("a formula").record,
-    )
+    record(dtype, operands, attributes, of(op).expect("a formula").record)
 }
 
 #[test]
@@ -44,10 +39,8 @@ fn a_formula_records_its_operations_in_order() {
 fn half_types_widen_once_and_round_once() {
     let x = [(0, DType::BF16)];
     let p = program(Known::mish, DType::BF16, &x, &[]).unwrap();
-    let casts: Vec<DType> = (p.body.iter())
-        .filter(|i| matches!(i.op, Op::Cast(_)))
-        .map(|i| i.dtype)
-        .collect();
+    let casts: Vec<DType> =
+        (p.body.iter()).filter(|i| matches!(i.op, Op::Cast(_))).map(|i| i.dtype).collect();
     assert_eq!(casts, [DType::F32, DType::BF16]);
     assert_eq!(p.inst(p.outputs[0]).dtype, DType::BF16);
 }

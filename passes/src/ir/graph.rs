@@ -214,8 +214,7 @@ impl Graph {
 
     /// Adds a constant.
     pub fn constant(&mut self, value: Constant, meta: TensorMeta) -> ValueRef {
-        self.add(NodeKind::Constant(value), SmallVec::from_iter([meta]))
-            .into()
+        self.add(NodeKind::Constant(value), SmallVec::from_iter([meta])).into()
     }
 
     /// Adds a call and returns its first result; the others are `ValueRef { node, index }`.
@@ -292,10 +291,7 @@ impl Graph {
     /// Gives a node its operands; the edges follow them.
     fn connect(&mut self, id: NodeId, operands: Operands) {
         for (i, v) in operands.iter().enumerate() {
-            let edge = Edge {
-                operand: i as u32,
-                result: v.index,
-            };
+            let edge = Edge { operand: i as u32, result: v.index };
             self.g.add_edge(v.node, id, edge);
         }
         self.g[id].operands = operands;
@@ -412,12 +408,7 @@ impl Graph {
     /// with an effect, those that draw random numbers, and those that may fail.
     pub fn eliminate_dead_code(&mut self) -> usize {
         let kept = |n: &NodeId| self.effects(*n).is_kept();
-        let roots: Vec<NodeId> = self
-            .g
-            .node_indices()
-            .filter(kept)
-            .chain(self.output)
-            .collect();
+        let roots: Vec<NodeId> = self.g.node_indices().filter(kept).chain(self.output).collect();
         let uses_to_operands = Reversed(&self.g);
         let mut search = Dfs::from_parts(roots, uses_to_operands.visit_map());
         while search.next(uses_to_operands).is_some() {}
@@ -431,10 +422,7 @@ impl Graph {
 
     /// The number of operator calls.
     pub fn call_count(&self) -> usize {
-        self.g
-            .node_weights()
-            .filter(|n| matches!(n.kind, NodeKind::Call(_)))
-            .count()
+        self.g.node_weights().filter(|n| matches!(n.kind, NodeKind::Call(_))).count()
     }
 
     /// The petgraph graph itself, so that tests can break the invariants of this type.

@@ -64,11 +64,7 @@ impl Analysis<Term> for Facts {
                 (Arc::new([results[*i as usize].clone()]), None)
             }
         };
-        ClassFacts {
-            results,
-            splat,
-            origin: egraph.analysis.origin,
-        }
+        ClassFacts { results, splat, origin: egraph.analysis.origin }
     }
 
     fn merge(&mut self, a: &mut ClassFacts, b: ClassFacts) -> DidMerge {

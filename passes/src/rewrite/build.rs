@@ -70,10 +70,7 @@ impl Site<'_> {
     }
 
     fn fresh(&self, dtype: DType, sizes: &[i64]) -> TensorMeta {
-        TensorMeta {
-            device: self.out().device,
-            ..TensorMeta::contiguous(dtype, sizes)
-        }
+        TensorMeta { device: self.out().device, ..TensorMeta::contiguous(dtype, sizes) }
     }
 
     /// A constant without dimensions.
@@ -128,22 +125,14 @@ impl Site<'_> {
     /// `a + b`.
     pub fn add(&mut self, a: Id, b: Id) -> Id {
         let dtype = DType::promote(self.dtype(a), self.dtype(b));
-        let call = args::add_Tensor {
-            self_: a,
-            other: b,
-            alpha: 1.into(),
-        };
+        let call = args::add_Tensor { self_: a, other: b, alpha: 1.into() };
         self.made_as(call, dtype)
     }
 
     /// `a - b`.
     pub fn sub(&mut self, a: Id, b: Id) -> Id {
         let dtype = DType::promote(self.dtype(a), self.dtype(b));
-        let call = args::sub_Tensor {
-            self_: a,
-            other: b,
-            alpha: 1.into(),
-        };
+        let call = args::sub_Tensor { self_: a, other: b, alpha: 1.into() };
         self.made_as(call, dtype)
     }
 
@@ -160,41 +149,26 @@ impl Site<'_> {
     /// `a / b` rounded to a whole number: `floor` or `trunc`.
     pub fn div_rounded(&mut self, a: Id, b: Id, mode: &str) -> Id {
         let dtype = DType::promote(self.dtype(a), self.dtype(b));
-        let call = args::div_Tensor_mode {
-            self_: a,
-            other: b,
-            rounding_mode: Some(mode.into()),
-        };
+        let call = args::div_Tensor_mode { self_: a, other: b, rounding_mode: Some(mode.into()) };
         self.made_as(call, dtype)
     }
 
     /// `aten::gelu`, exact (`none`) or approximate (`tanh`).
     pub fn gelu(&mut self, x: Id, approximate: &str) -> Id {
         let approximate = approximate.into();
-        let call = args::gelu {
-            self_: x,
-            approximate,
-        };
+        let call = args::gelu { self_: x, approximate };
         self.made_as(call, self.dtype(x))
     }
 
     /// `a + number`.
     pub fn add_scalar(&mut self, a: Id, b: impl Into<Scalar>) -> Id {
-        let call = args::add_Scalar {
-            self_: a,
-            other: self.number(a, b),
-            alpha: 1.into(),
-        };
+        let call = args::add_Scalar { self_: a, other: self.number(a, b), alpha: 1.into() };
         self.made_as(call, self.dtype(a))
     }
 
     /// `a - number`.
     pub fn sub_scalar(&mut self, a: Id, b: impl Into<Scalar>) -> Id {
-        let call = args::sub_Scalar {
-            self_: a,
-            other: self.number(a, b),
-            alpha: 1.into(),
-        };
+        let call = args::sub_Scalar { self_: a, other: self.number(a, b), alpha: 1.into() };
         self.made_as(call, self.dtype(a))
     }
 
@@ -221,11 +195,7 @@ impl Site<'_> {
     /// `condition ? a : b`, elementwise; `a` and `b` of one dtype.
     pub fn select(&mut self, condition: Id, a: Id, b: Id) -> Id {
         let dtype = DType::promote(self.dtype(a), self.dtype(b));
-        let call = args::where_self {
-            condition,
-            self_: a,
-            other: b,
-        };
+        let call = args::where_self { condition, self_: a, other: b };
         self.made_as(call, dtype)
     }
 
@@ -293,13 +263,7 @@ impl Site<'_> {
         let (self_, sizes) = (x, sizes.to_vec());
         match self.meta(x).is_contiguous() {
             true => self.call_as(args::view { self_, size: sizes }, meta),
-            false => self.call_as(
-                args::reshape {
-                    self_,
-                    shape: sizes,
-                },
-                meta,
-            ),
+            false => self.call_as(args::reshape { self_, shape: sizes }, meta),
         }
     }
 
@@ -313,11 +277,7 @@ impl Site<'_> {
         let Ok((sizes, strides, _)) = map.strides(&m.sizes, &m.strides, 0) else {
             return self.unfit(x);
         };
-        let meta = TensorMeta {
-            sizes,
-            strides,
-            ..m.clone()
-        };
+        let meta = TensorMeta { sizes, strides, ..m.clone() };
         let self_ = x;
         let dims = |d: &[usize]| d.iter().map(|d| *d as i64).collect();
         match map {
@@ -326,12 +286,7 @@ impl Site<'_> {
                 let dims = dims(order);
                 self.call_as(args::permute { self_, dims }, meta)
             }
-            ViewMap::Slice {
-                dim,
-                start,
-                len,
-                step,
-            } => {
+            ViewMap::Slice { dim, start, len, step } => {
                 let end = (start + 1).saturating_add((len - 1).saturating_mul(*step));
                 let call = args::slice_Tensor {
                     self_,
@@ -348,11 +303,7 @@ impl Site<'_> {
             }
             ViewMap::Expand(to) => {
                 let (size, implicit) = (to.to_vec(), false);
-                let call = args::expand {
-                    self_,
-                    size,
-                    implicit,
-                };
+                let call = args::expand { self_, size, implicit };
                 self.call_as(call, meta)
             }
             ViewMap::Unsqueeze(dim) => {
@@ -379,12 +330,7 @@ impl Site<'_> {
                 self.call_as(call, meta)
             }
             ViewMap::Unfold { dim, size, step } => {
-                let call = args::unfold {
-                    self_,
-                    dimension: *dim as i64,
-                    size: *size,
-                    step: *step,
-                };
+                let call = args::unfold { self_, dimension: *dim as i64, size: *size, step: *step };
                 self.call_as(call, meta)
             }
             ViewMap::Reshape(to) => {
@@ -436,12 +382,7 @@ impl Site<'_> {
             return self.unfit(x);
         }
         let (len, step) = (end - start, 1);
-        let map = ViewMap::Slice {
-            dim,
-            start,
-            len,
-            step,
-        };
+        let map = ViewMap::Slice { dim, start, len, step };
         self.viewed(x, &map)
     }
 
@@ -465,12 +406,7 @@ impl Site<'_> {
         if sizes.len() != of.len() || !sizes.iter().enumerate().all(fits) {
             return self.unfit(x);
         }
-        let call = args::gather {
-            self_: x,
-            dim: dim as i64,
-            index,
-            sparse_grad: false,
-        };
+        let call = args::gather { self_: x, dim: dim as i64, index, sparse_grad: false };
         self.made_as(call, self.dtype(x))
     }
 
@@ -505,10 +441,7 @@ impl Site<'_> {
         if let Some(value) = self.splat(id) {
             return Some(self.constant_of(value, want.clone()));
         }
-        let call = args::clone {
-            self_: id,
-            memory_format: None,
-        };
+        let call = args::clone { self_: id, memory_format: None };
         Some(self.call_as(call, want.clone()))
     }
 }

@@ -13,19 +13,13 @@ use std::sync::Arc;
 /// The e-graph of a graph, and the classes that its nodes are wanted for.
 pub(super) fn build(graph: &Graph) -> (analysis::Graph, Roots) {
     let metas = |ids: &[NodeId]| -> Vec<TensorMeta> {
-        ids.iter()
-            .map(|n| graph.meta((*n).into()).clone())
-            .collect()
+        ids.iter().map(|n| graph.meta((*n).into()).clone()).collect()
     };
     let mut egraph = EGraph::new(Facts {
         interner: Interner::default(),
         inputs: metas(graph.inputs()),
         parameters: metas(graph.parameters()),
-        origin: Origin {
-            derived: false,
-            node: 0,
-            result: 0,
-        },
+        origin: Origin { derived: false, node: 0, result: 0 },
     });
     let slots = graph.raw().node_indices().map(|n| n.index() + 1).max();
     // per node its class: that of its value, or of the tuple of its values
@@ -55,9 +49,8 @@ pub(super) fn build(graph: &Graph) -> (analysis::Graph, Roots) {
                 Term::Constant(interner.intern_constant(c.clone(), meta))
             }
             NodeKind::Call(call) => {
-                let children = (graph.operands(id).iter())
-                    .map(|v| value(&mut egraph, &classes, *v))
-                    .collect();
+                let children =
+                    (graph.operands(id).iter()).map(|v| value(&mut egraph, &classes, *v)).collect();
                 let tag = match call.effects.is_mergeable() {
                     true => 0,
                     false => id.index() as u32 + 1,
@@ -85,15 +78,9 @@ pub(super) fn build(graph: &Graph) -> (analysis::Graph, Roots) {
             });
         }
     }
-    let outputs = (graph.outputs().iter())
-        .map(|v| value(&mut egraph, &classes, *v))
-        .collect();
+    let outputs = (graph.outputs().iter()).map(|v| value(&mut egraph, &classes, *v)).collect();
     egraph.rebuild();
-    let roots = Roots {
-        outputs,
-        kept,
-        ordered,
-    };
+    let roots = Roots { outputs, kept, ordered };
     (egraph, roots)
 }
 
@@ -108,11 +95,7 @@ pub(super) struct Roots {
 }
 
 fn origin(node: NodeId, result: u32) -> Origin {
-    Origin {
-        derived: false,
-        node: node.index() as u32,
-        result,
-    }
+    Origin { derived: false, node: node.index() as u32, result }
 }
 
 /// Builds the graph of the chosen e-nodes. Calls keep the order of the nodes that they come from,
@@ -134,23 +117,17 @@ pub(super) fn emit(
         let node = original.node(n);
         let meta = node.results[0].clone();
         let name = node.name.as_deref().unwrap_or("");
-        let v = if is_input {
-            e.graph.input(name, meta)
-        } else {
-            e.graph.parameter(name, meta)
-        };
+        let v = if is_input { e.graph.input(name, meta) } else { e.graph.parameter(name, meta) };
         let new = e.graph.node_mut(v.node);
         new.name = node.name.clone();
         new.provenance = node.provenance.clone();
         e.names.extend(node.name.clone());
         v
     };
-    let inputs: Vec<ValueRef> = (original.inputs().iter())
-        .map(|n| leaf(&mut e, *n, true))
-        .collect();
-    let parameters: Vec<ValueRef> = (original.parameters().iter())
-        .map(|n| leaf(&mut e, *n, false))
-        .collect();
+    let inputs: Vec<ValueRef> =
+        (original.inputs().iter()).map(|n| leaf(&mut e, *n, true)).collect();
+    let parameters: Vec<ValueRef> =
+        (original.parameters().iter()).map(|n| leaf(&mut e, *n, false)).collect();
 
     // Kahn's algorithm over the chosen e-nodes, the oldest origin first
     let mut missing: HashMap<Id, usize> = HashMap::new();
@@ -194,10 +171,9 @@ pub(super) fn emit(
         let value = match choice.term(egraph, id).0 {
             Term::Input(i) => inputs[*i as usize],
             Term::Parameter(i) => parameters[*i as usize],
-            Term::Result(i, [tuple]) => ValueRef {
-                node: e.classes[&egraph.find(*tuple)].node,
-                index: *i,
-            },
+            Term::Result(i, [tuple]) => {
+                ValueRef { node: e.classes[&egraph.find(*tuple)].node, index: *i }
+            }
             term => e.node(id, term),
         };
         e.classes.insert(id, value);
@@ -209,9 +185,8 @@ pub(super) fn emit(
             }
         }
     }
-    let outputs: Vec<ValueRef> = (roots.outputs.iter())
-        .map(|r| e.classes[&egraph.find(*r)])
-        .collect();
+    let outputs: Vec<ValueRef> =
+        (roots.outputs.iter()).map(|r| e.classes[&egraph.find(*r)]).collect();
     e.graph.set_outputs(&outputs);
     // of what a kept call falls apart into, the part that may fail is kept
     e.graph.eliminate_dead_code();

@@ -43,11 +43,7 @@ pub(super) fn extract(egraph: &Graph, composite: impl Fn(&CallInfo) -> bool) -> 
     let own_cost = |term: &Term| match term {
         Term::Call(c, _) => {
             let call = egraph.analysis.interner.call(*c);
-            if composite(call) {
-                cost::COMPOSITE
-            } else {
-                cost::op_cost(call.op)
-            }
+            if composite(call) { cost::COMPOSITE } else { cost::op_cost(call.op) }
         }
         // so that an operator with a number is preferred to one with a constant tensor
         Term::Constant(_) => 1,
@@ -92,11 +88,8 @@ pub(super) fn extract(egraph: &Graph, composite: impl Fn(&CallInfo) -> bool) -> 
                     operands += cost.own;
                 }
             }
-            let new = Cost {
-                path: path.saturating_add(own),
-                tie: operands.saturating_add(own),
-                own,
-            };
+            let new =
+                Cost { path: path.saturating_add(own), tie: operands.saturating_add(own), own };
             if best[at].is_none_or(|b| (new.path, new.tie) < (b.path, b.tie)) {
                 best[at] = Some(new);
                 chosen[at] = i as u32;

@@ -147,13 +147,7 @@ impl Interner {
         }
         let id = self.calls.len() as u32;
         candidates.push(id);
-        self.calls.push(Arc::new(CallInfo {
-            op,
-            args,
-            results: results.into(),
-            tag,
-            effects,
-        }));
+        self.calls.push(Arc::new(CallInfo { op, args, results: results.into(), tag, effects }));
         id
     }
 

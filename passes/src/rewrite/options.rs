@@ -41,10 +41,6 @@ impl Default for RewriteOptions {
 impl RewriteOptions {
     /// No rule at all: rewriting then only merges equal calls and drops dead ones.
     pub fn none() -> Self {
-        RewriteOptions {
-            decompose: false,
-            simplify: false,
-            ..Self::default()
-        }
+        RewriteOptions { decompose: false, simplify: false, ..Self::default() }
     }
 }

@@ -67,12 +67,7 @@ pub(super) fn saturate(egraph: &mut Graph, options: &RewriteOptions) -> Outcome 
                 continue;
             }
             let children = children.iter().map(|c| egraph.find(*c)).collect();
-            let mut site = Site {
-                egraph,
-                call,
-                children,
-                misfit: Cell::new(false),
-            };
+            let mut site = Site { egraph, call, children, misfit: Cell::new(false) };
             for rule in rules {
                 let limited = rule.set != RuleSet::Decompose && stop.is_some();
                 if !limited
@@ -93,11 +88,7 @@ pub(super) fn saturate(egraph: &mut Graph, options: &RewriteOptions) -> Outcome 
         }
     }
     let fired = fired.into_iter().map(|((_, name), n)| (name, n)).collect();
-    Outcome {
-        stop: stop.unwrap_or(StopReason::Saturated),
-        iterations,
-        fired,
-    }
+    Outcome { stop: stop.unwrap_or(StopReason::Saturated), iterations, fired }
 }
 
 /// Whether complex numbers take part in a call. The laws of the rules are those of real arithmetic,
@@ -105,13 +96,8 @@ pub(super) fn saturate(egraph: &mut Graph, options: &RewriteOptions) -> Outcome 
 fn is_complex(egraph: &Graph, call: &CallInfo, children: &[Id]) -> bool {
     let complex = |m: &TensorMeta| m.dtype.is_complex();
     call.results.iter().any(complex)
-        || call
-            .args
-            .iter()
-            .any(|a| a.as_scalar().is_some_and(Scalar::is_complex))
-        || children
-            .iter()
-            .any(|c| egraph[*c].data.results.iter().any(complex))
+        || call.args.iter().any(|a| a.as_scalar().is_some_and(Scalar::is_complex))
+        || children.iter().any(|c| egraph[*c].data.results.iter().any(complex))
 }
 
 /// Whether a rule may look at a call.
@@ -126,9 +112,7 @@ fn enabled(options: &RewriteOptions, rule: &Rule, call: &CallInfo) -> bool {
 /// Whether a call is to be decomposed.
 pub(super) fn is_composite(options: &RewriteOptions, call: &CallInfo) -> bool {
     options.decompose
-        && rules_for(call.op)
-            .iter()
-            .any(|r| r.set == RuleSet::Decompose)
+        && rules_for(call.op).iter().any(|r| r.set == RuleSet::Decompose)
         && !options.keep.contains(&call.op)
 }
 
@@ -138,10 +122,7 @@ fn apply(site: &mut Site<'_>, rule: &Rule, id: Id, touched: &mut Vec<Id>) -> boo
     site.misfit.set(false);
     let class = site.egraph.find(id);
     let origin = site.egraph[class].data.origin;
-    site.egraph.analysis.origin = Origin {
-        derived: true,
-        ..origin
-    };
+    site.egraph.analysis.origin = Origin { derived: true, ..origin };
     let mut union = |site: &mut Site<'_>, old: Id, new: Id| {
         let changed = site.egraph.union(old, new);
         if changed {
@@ -159,8 +140,7 @@ fn apply(site: &mut Site<'_>, rule: &Rule, id: Id, touched: &mut Vec<Id>) -> boo
                 return false;
             }
             let want = site.call.results[0].clone();
-            site.finish(new, &want)
-                .is_some_and(|new| union(site, class, new))
+            site.finish(new, &want).is_some_and(|new| union(site, class, new))
         }
         Apply::Many(f) => {
             let Some(results) = f(site) else { return false };

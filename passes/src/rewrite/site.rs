@@ -92,10 +92,9 @@ impl Site<'_> {
     /// The tensors of the list at a position of the schema; `None` where one is missing.
     pub fn tensors(&self, position: usize) -> Option<Vec<Id>> {
         match self.call.args.get(position) {
-            Some(Arg::Tensors(v)) => v
-                .iter()
-                .map(|i| Some(self.children[(*i)? as usize]))
-                .collect(),
+            Some(Arg::Tensors(v)) => {
+                v.iter().map(|i| Some(self.children[(*i)? as usize])).collect()
+            }
             _ => None,
         }
     }
@@ -156,9 +155,8 @@ impl Site<'_> {
         if given.is_empty() {
             return Some((0..rank).collect());
         }
-        let mut dims: Vec<usize> = (given.into_iter())
-            .map(|d| wrap_dim(d, rank).ok())
-            .collect::<Option<_>>()?;
+        let mut dims: Vec<usize> =
+            (given.into_iter()).map(|d| wrap_dim(d, rank).ok()).collect::<Option<_>>()?;
         dims.sort_unstable();
         dims.dedup();
         // a tensor without dimensions takes dimension 0, and has nothing to reduce
@@ -203,10 +201,8 @@ impl Site<'_> {
         self.egraph[id].nodes.iter().find_map(|term| match term {
             Term::Call(c, children) => {
                 let call = self.egraph.analysis.interner.call(*c);
-                ops.contains(&call.op).then(|| Producer {
-                    call: call.clone(),
-                    children: children.clone(),
-                })
+                ops.contains(&call.op)
+                    .then(|| Producer { call: call.clone(), children: children.clone() })
             }
             _ => None,
         })

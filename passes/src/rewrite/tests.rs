@@ -19,10 +19,7 @@ fn run(text: &str, options: &RewriteOptions) -> (String, RewriteReport) {
 /// The usual rules with no limit on time: what these tests say must hold on the slowest machine, an
 /// emulated one too.
 fn unhurried() -> RewriteOptions {
-    RewriteOptions {
-        time_limit: Duration::MAX,
-        ..RewriteOptions::default()
-    }
+    RewriteOptions { time_limit: Duration::MAX, ..RewriteOptions::default() }
 }
 
 #[test]
@@ -124,10 +121,7 @@ fn names_and_provenance_go_to_what_replaces_a_node() {
 #[test]
 fn kept_composites_stay() {
     let text = "graph(%x: f32[2]) {\n  %0: f32[2] = aten::mish(%x)\n  return %0\n}\n";
-    let options = RewriteOptions {
-        keep: vec![Op::mish],
-        ..RewriteOptions::default()
-    };
+    let options = RewriteOptions { keep: vec![Op::mish], ..RewriteOptions::default() };
     assert_eq!(run(text, &options).0, text);
 }
 
@@ -140,25 +134,10 @@ fn limits_stop_simplification_and_never_decomposition() {
     }
     text += "  return %v49\n}";
     for (options, stop) in [
+        (RewriteOptions { node_limit: 1, ..unhurried() }, StopReason::NodeLimit),
+        (RewriteOptions { iteration_limit: 0, ..unhurried() }, StopReason::IterationLimit),
         (
-            RewriteOptions {
-                node_limit: 1,
-                ..unhurried()
-            },
-            StopReason::NodeLimit,
-        ),
-        (
-            RewriteOptions {
-                iteration_limit: 0,
-                ..unhurried()
-            },
-            StopReason::IterationLimit,
-        ),
-        (
-            RewriteOptions {
-                time_limit: Duration::ZERO,
-                ..RewriteOptions::default()
-            },
+            RewriteOptions { time_limit: Duration::ZERO, ..RewriteOptions::default() },
             StopReason::TimeLimit,
         ),
     ] {
@@ -215,18 +194,13 @@ fn no_call_however_odd_panics() {
     use crate::ir::{Arg, DType, Device, Layout, MemoryFormat, Scalar, TensorMeta};
     let mut state = 1u64;
     let mut random = move |n: u64| {
-        state = state
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (state >> 33) % n
     };
     let dims = [0i64, 1, 2, 3, 3, 4];
     let dtypes = [DType::F32, DType::F32, DType::F16, DType::I64, DType::Bool];
     let ints = [0i64, 1, -1, 2, 3, -2, i64::MAX, i64::MIN, 6];
-    let options = RewriteOptions {
-        fast_math: true,
-        ..RewriteOptions::default()
-    };
+    let options = RewriteOptions { fast_math: true, ..RewriteOptions::default() };
     let (mut rewritten, mut refused) = (0, 0);
     for rule in all_rules() {
         for op in rule.ops {

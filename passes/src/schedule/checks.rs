@@ -52,12 +52,7 @@ pub(super) fn check(p: &mut Program, v: V) -> SmallVec<[V; 1]> {
 
 fn checks(p: &mut Program, v: V) -> SmallVec<[V; 1]> {
     match p.def(v).clone() {
-        Def::Gather {
-            src,
-            index,
-            dims,
-            bounds,
-        } => {
+        Def::Gather { src, index, dims, bounds } => {
             let which = dims.iter().position(Option::is_none).unwrap_or(0);
             let size = p.sizes(src)[which];
             SmallVec::from_iter([indices(p, index, size, bounds)])
@@ -83,12 +78,7 @@ fn indices(p: &mut Program, mut index: V, size: i64, bounds: Bounds) -> V {
     }
     let src = p.push(DType::I64, &[size], Def::Position(0));
     let sizes = p.get(index).sizes.clone();
-    let read = Def::Gather {
-        src,
-        index,
-        dims: vec![None],
-        bounds,
-    };
+    let read = Def::Gather { src, index, dims: vec![None], bounds };
     let read = p.push(DType::I64, &sizes, read);
     fold(p, read)
 }
@@ -102,11 +92,7 @@ fn fold(p: &mut Program, src: V) -> V {
         let dtype = p.dtype(src);
         return p.push(dtype, &[], Def::Copy(one));
     }
-    let def = Def::Reduce {
-        op: ReduceOp::Max,
-        src,
-        dims,
-    };
+    let def = Def::Reduce { op: ReduceOp::Max, src, dims };
     p.push(p.dtype(src), &[], def)
 }
 
@@ -145,15 +131,13 @@ pub(super) fn lost(graph: &Graph, p: &mut Program, roots: &BTreeSet<V>) -> Vec<V
         true => open_dimensions(p, roots),
         false => vec![None; known],
     };
-    let lost = failing
-        .into_iter()
-        .filter(|v| match (open[v.i()], p.def(*v)) {
-            (None, _) => true,
-            (Some(open), Def::Gather { index: by, .. } | Def::Binary(_, _, by)) => {
-                depends_on(p, *by) & open != 0
-            }
-            (Some(_), _) => false,
-        });
+    let lost = failing.into_iter().filter(|v| match (open[v.i()], p.def(*v)) {
+        (None, _) => true,
+        (Some(open), Def::Gather { index: by, .. } | Def::Binary(_, _, by)) => {
+            depends_on(p, *by) & open != 0
+        }
+        (Some(_), _) => false,
+    });
     let mut made = Vec::new();
     for v in lost.collect::<Vec<_>>() {
         made.extend(check(p, v));

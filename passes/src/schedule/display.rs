@@ -95,12 +95,9 @@ impl fmt::Display for Op {
             }
             Op::Carry { stage, value } => write!(f, "carry stage{stage}.{value}"),
             Op::Store { mem, index, value } => write!(f, "store {mem}[{index}] = {value}"),
-            Op::Update {
-                op,
-                mem,
-                index,
-                value,
-            } => write!(f, "update_{} {mem}[{index}], {value}", snake(op)),
+            Op::Update { op, mem, index, value } => {
+                write!(f, "update_{} {mem}[{index}], {value}", snake(op))
+            }
         }
     }
 }
@@ -175,12 +172,7 @@ impl fmt::Display for Extern {
                 }
                 writeln!(f)
             }
-            Extern::Op {
-                op,
-                inputs,
-                outputs,
-                ..
-            } => {
+            Extern::Op { op, inputs, outputs, .. } => {
                 let list = |views: &[BufferView]| {
                     let parts: Vec<String> = views.iter().map(BufferView::to_string).collect();
                     parts.join(", ")
@@ -218,13 +210,7 @@ impl fmt::Display for OutputBinding {
                 (format!("view of {of}"), meta, *offset)
             }
         };
-        write!(
-            f,
-            "{what} {}{:?}:{:?}",
-            meta.dtype,
-            &meta.sizes[..],
-            &meta.strides[..]
-        )?;
+        write!(f, "{what} {}{:?}:{:?}", meta.dtype, &meta.sizes[..], &meta.strides[..])?;
         match offset {
             0 => Ok(()),
             n => write!(f, "+{n}"),

@@ -167,9 +167,9 @@ fn attempt(
                 (l - 1, row.collect())
             }
             // the first pass after what stores the base
-            Item::Scatter {
-                value, pass, roles, ..
-            } => (l + *pass as u32, scatter::row(p, group, *value, roles)),
+            Item::Scatter { value, pass, roles, .. } => {
+                (l + *pass as u32, scatter::row(p, group, *value, roles))
+            }
         };
         let pointwise = row.is_empty();
         rounds.entry((l, pointwise, row)).or_default().push(item);
@@ -202,17 +202,12 @@ fn attempt(
             }
         }
         let now = std::mem::replace(&mut e.now, blank());
-        e.stages.push(Stage {
-            axes: SmallVec::from_vec(now.axes),
-            body: now.body,
-        });
+        e.stages.push(Stage { axes: SmallVec::from_vec(now.axes), body: now.body });
     }
     let mut scratch = vec![None; keep.len()];
     for ((v, _, row), slot) in keep {
-        scratch[*slot as usize] = Some(Scratch {
-            dtype: p.dtype(*v),
-            len: row.iter().product::<i64>() as usize,
-        });
+        scratch[*slot as usize] =
+            Some(Scratch { dtype: p.dtype(*v), len: row.iter().product::<i64>() as usize });
     }
     Ok(Attempt {
         emitted: Emitted {
@@ -229,33 +224,21 @@ fn attempt(
 
 fn emit_item(e: &mut Emitter, item: &Item) -> Result<(), Stop> {
     match item {
-        Item::Store {
-            value,
-            target,
-            roles,
-        } => {
+        Item::Store { value, target, roles } => {
             let Some(index) = e.own_index(roles) else {
                 return Err(Stop::Mismatch(*value));
             };
             let val = e.value(*value, &index)?;
             let at = Emitter::address(&target.strides, target.offset, &index);
-            let op = Op::Store {
-                mem: Mem::Buffer(BufferId(target.buffer.0)),
-                index: at,
-                value: val,
-            };
+            let op =
+                Op::Store { mem: Mem::Buffer(BufferId(target.buffer.0)), index: at, value: val };
             let dtype = e.p.dtype(*value);
             e.inst(op, dtype)?;
             if target.buffer == *value {
                 e.stored_in.insert(*value, e.stages.len());
             }
         }
-        Item::Scatter {
-            value,
-            pass,
-            target,
-            roles,
-        } => e.scatter(*value, *pass, target, roles)?,
+        Item::Scatter { value, pass, target, roles } => e.scatter(*value, *pass, target, roles)?,
         Item::Fold { value, roles } => {
             let (src, dims) = match e.p.def(*value) {
                 Def::Reduce { src, dims, .. } | Def::ArgReduce { src, dims, .. } => {
@@ -285,10 +268,7 @@ fn emit_item(e: &mut Emitter, item: &Item) -> Result<(), Stop> {
             let val = e.value(src, &index)?;
             let op = match e.p.def(*value) {
                 Def::Reduce { op, .. } => Op::Reduce(*op, val),
-                Def::ArgReduce { max, .. } => Op::ArgReduce {
-                    max: *max,
-                    value: val,
-                },
+                Def::ArgReduce { max, .. } => Op::ArgReduce { max: *max, value: val },
                 _ => return Err(Stop::Mismatch(*value)),
             };
             let dtype = e.p.dtype(*value);

@@ -78,11 +78,7 @@ pub(crate) fn demanded(p: &Program, operand: V, strides: &HashMap<V, Dims>) -> V
 
 impl Fuser<'_> {
     fn memory(&self) -> Memory<'_> {
-        Memory {
-            p: self.p,
-            stored: &self.stored,
-            strides: &self.demands.strides,
-        }
+        Memory { p: self.p, stored: &self.stored, strides: &self.demands.strides }
     }
 
     fn note(&mut self, v: V, group: Option<usize>, reason: impl Into<String>) {
@@ -91,11 +87,7 @@ impl Fuser<'_> {
     }
 
     fn target(&self, v: V) -> Target {
-        Target {
-            buffer: v,
-            offset: 0,
-            strides: self.memory().strides(v),
-        }
+        Target { buffer: v, offset: 0, strides: self.memory().strides(v) }
     }
 
     fn require(&mut self, v: V, group: usize) {
@@ -207,7 +199,5 @@ pub(crate) fn fuse(
             });
         }
     }
-    Err(ScheduleError::Unschedulable {
-        node: String::new(),
-    })
+    Err(ScheduleError::Unschedulable { node: String::new() })
 }

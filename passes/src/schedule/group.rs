@@ -32,21 +32,12 @@ pub(crate) struct Target {
 pub(crate) enum Item {
     /// Computes all elements of a value and stores them. `roles`: per dimension of the value, the
     /// dimension of the group; `None` for dimensions of size 1.
-    Store {
-        value: V,
-        target: Target,
-        roles: Vec<Option<usize>>,
-    },
+    Store { value: V, target: Target, roles: Vec<Option<usize>> },
     /// Folds a value for later stages. `roles`: per dimension of the result.
     Fold { value: V, roles: Vec<Option<usize>> },
     /// One pass of a scatter over memory in which its base was stored before. `roles`: per
     /// dimension of the result.
-    Scatter {
-        value: V,
-        pass: usize,
-        target: Target,
-        roles: Vec<Option<usize>>,
-    },
+    Scatter { value: V, pass: usize, target: Target, roles: Vec<Option<usize>> },
 }
 
 impl Item {
@@ -90,15 +81,11 @@ pub(crate) fn roles(sizes: &[i64]) -> (Vec<i64>, Vec<Option<usize>>) {
 
 impl Group {
     pub(crate) fn folds(&self, v: V) -> bool {
-        self.items
-            .iter()
-            .any(|i| matches!(i, Item::Fold { value, .. } if *value == v))
+        self.items.iter().any(|i| matches!(i, Item::Fold { value, .. } if *value == v))
     }
 
     pub(crate) fn scatters(&self, v: V) -> bool {
-        self.items
-            .iter()
-            .any(|i| matches!(i, Item::Scatter { value, .. } if *value == v))
+        self.items.iter().any(|i| matches!(i, Item::Scatter { value, .. } if *value == v))
     }
 
     /// The whole value `v` is stored by this group.

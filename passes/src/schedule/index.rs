@@ -5,10 +5,7 @@ use super::loops::{Axis, AxisId, Index};
 impl Index {
     /// A constant.
     pub fn constant(base: i64) -> Index {
-        Index {
-            base,
-            ..Index::default()
-        }
+        Index { base, ..Index::default() }
     }
 
     /// An axis with stride 1.
@@ -96,10 +93,7 @@ fn delinearize(
                 let e = extent(*axis);
                 let piece = stride / c;
                 if c * (e - 1) >= stride && stride % c == 0 && e % piece == 0 {
-                    return Err(Unsplit::SplitAxis {
-                        axis: *axis,
-                        inner: piece,
-                    });
+                    return Err(Unsplit::SplitAxis { axis: *axis, inner: piece });
                 }
             }
             return Err(Unsplit::Never);
@@ -127,16 +121,8 @@ pub(crate) fn reshape(
             *at += 1;
             size.filter(|s| *s > 0)
         };
-        let mut a = if i < from.len() {
-            next(from, &mut i)
-        } else {
-            Some(1)
-        };
-        let mut b = if j < to.len() {
-            next(to, &mut j)
-        } else {
-            Some(1)
-        };
+        let mut a = if i < from.len() { next(from, &mut i) } else { Some(1) };
+        let mut b = if j < to.len() { next(to, &mut j) } else { Some(1) };
         while a != b {
             let (Some(x), Some(y)) = (a, b) else {
                 return Err(Unsplit::Never);
@@ -212,12 +198,7 @@ mod tests {
         let e = |a: AxisId| [4, 2, 3, 5][a.0 as usize];
         let index: Vec<Index> = (0..4).map(|a| Index::axis(AxisId(a))).collect();
         let got = reshape(&index, &[4, 2, 3, 5], &[4, 1, 6, 5], &e);
-        let want = vec![
-            ix(0, &[(0, 1)]),
-            ix(0, &[]),
-            ix(0, &[(1, 3), (2, 1)]),
-            ix(0, &[(3, 1)]),
-        ];
+        let want = vec![ix(0, &[(0, 1)]), ix(0, &[]), ix(0, &[(1, 3), (2, 1)]), ix(0, &[(3, 1)])];
         assert_eq!(got, Ok(want));
     }
 }

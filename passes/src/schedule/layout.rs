@@ -34,22 +34,14 @@ pub(crate) fn resolve(p: &Program, v: V, stored: &dyn Fn(V) -> Dims) -> Option<S
             let s = resolve(p, *src, stored)?;
             let (strides, offset) = compose(map, &s.strides, p.sizes(v).len());
             let offset = offset + s.offset;
-            Some(Strided {
-                strides,
-                offset,
-                ..s
-            })
+            Some(Strided { strides, offset, ..s })
         }
         Def::Reshape(src) => {
             let s = resolve(p, *src, stored)?;
             let strides = view_strides(p.sizes(*src), &s.strides, p.sizes(v))?;
             Some(Strided { strides, ..s })
         }
-        _ => Some(Strided {
-            base: v,
-            strides: stored(v),
-            offset: 0,
-        }),
+        _ => Some(Strided { base: v, strides: stored(v), offset: 0 }),
     }
 }
 
@@ -73,11 +65,9 @@ mod tests {
         ] {
             let got = view_strides(sizes, strides, target);
             let same = match (&got, want) {
-                (Some(g), Some(w)) => g
-                    .iter()
-                    .zip(w)
-                    .zip(target)
-                    .all(|((g, w), n)| *n == 1 || g == w),
+                (Some(g), Some(w)) => {
+                    g.iter().zip(w).zip(target).all(|((g, w), n)| *n == 1 || g == w)
+                }
                 (None, None) => true,
                 _ => false,
             };

@@ -214,11 +214,7 @@ pub struct Inst {
 impl Inst {
     /// An instruction that cannot fail, or whose failure is attributed to no call.
     pub fn new(op: Op, dtype: DType) -> Inst {
-        Inst {
-            op,
-            dtype,
-            site: None,
-        }
+        Inst { op, dtype, site: None }
     }
 }
 

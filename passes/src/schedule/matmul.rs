@@ -34,9 +34,7 @@ fn is_row(p: &Program, v: V) -> bool {
             let last = p.sizes(v).len() - 1;
             // a source of one dimension (others of size 1), indexed by the last dimension only
             let lone = p.sizes(*src).iter().filter(|s| **s != 1).count() <= 1;
-            lone && map
-                .iter()
-                .all(|m| m.base == 0 && m.terms.iter().all(|t| *t == (last, 1)))
+            lone && map.iter().all(|m| m.base == 0 && m.terms.iter().all(|t| *t == (last, 1)))
         }
         // one row, or as many elements as the last dimension
         _ => p.numel(v) == p.sizes(v).last().copied().unwrap_or(1),
@@ -68,10 +66,8 @@ pub(crate) fn fold_epilogues(
             uses[o.i()].push(V(i as u32));
         }
     }
-    let products: Vec<V> = (0..p.values.len() as u32)
-        .map(V)
-        .filter(|v| matches!(p.def(*v), Def::Matmul(_)))
-        .collect();
+    let products: Vec<V> =
+        (0..p.values.len() as u32).map(V).filter(|v| matches!(p.def(*v), Def::Matmul(_))).collect();
     for m in products {
         let Def::Matmul(product) = p.def(m) else {
             continue;
@@ -193,13 +189,7 @@ fn is_plain(at: &Affine) -> bool {
 
 /// Whether the operand is read from a parameter or a constant.
 pub(crate) fn is_weight(p: &Program, base: V) -> bool {
-    matches!(
-        p.def(base),
-        Def::Source {
-            source: Source::Parameter(_) | Source::Constant(_),
-            ..
-        }
-    )
+    matches!(p.def(base), Def::Source { source: Source::Parameter(_) | Source::Constant(_), .. })
 }
 
 /// Merges batch dimensions: two of them where they lie as one, and all of them into the rows where
@@ -214,11 +204,7 @@ pub(crate) fn flatten(mut m: Matmul) -> Matmul {
             return m;
         }
         let squash = |v: &mut BufferView| {
-            let stride = if v.sizes[1] == 1 {
-                v.strides[0]
-            } else {
-                v.strides[1]
-            };
+            let stride = if v.sizes[1] == 1 { v.strides[0] } else { v.strides[1] };
             let size = v.sizes.remove(0) * v.sizes[0];
             v.strides.remove(0);
             (v.sizes[0], v.strides[0]) = (size, stride);

@@ -25,12 +25,7 @@ pub(crate) fn place(blocks: &[Block]) -> (Vec<usize>, usize) {
         let mut taken: Vec<(usize, usize)> = placed
             .iter()
             .filter(|j| blocks[**j].first <= b.last && b.first <= blocks[**j].last)
-            .map(|j| {
-                (
-                    offsets[*j],
-                    offsets[*j] + blocks[*j].bytes.next_multiple_of(ALIGN),
-                )
-            })
+            .map(|j| (offsets[*j], offsets[*j] + blocks[*j].bytes.next_multiple_of(ALIGN)))
             .collect();
         taken.sort_unstable();
         let (mut at, mut best): (usize, Option<(usize, usize)>) = (0, None);

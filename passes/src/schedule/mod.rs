@@ -40,11 +40,7 @@ pub struct ScheduleOptions {
 
 impl Default for ScheduleOptions {
     fn default() -> Self {
-        ScheduleOptions {
-            max_kernel_ops: 256,
-            merge_siblings: true,
-            fold_epilogues: true,
-        }
+        ScheduleOptions { max_kernel_ops: 256, merge_siblings: true, fold_epilogues: true }
     }
 }
 

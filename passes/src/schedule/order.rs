@@ -14,34 +14,18 @@ pub(crate) const SUM_BLOCK: i64 = 4096;
 
 /// The buffers that a kernel reads.
 pub(crate) fn loads(e: &Emitted) -> impl Iterator<Item = u32> + '_ {
-    e.stages
-        .iter()
-        .flat_map(|s| &s.body)
-        .filter_map(|i| match i.op {
-            Op::Load {
-                mem: Mem::Buffer(b),
-                ..
-            } => Some(b.0),
-            _ => None,
-        })
+    e.stages.iter().flat_map(|s| &s.body).filter_map(|i| match i.op {
+        Op::Load { mem: Mem::Buffer(b), .. } => Some(b.0),
+        _ => None,
+    })
 }
 
 /// The buffers that a kernel writes.
 pub(crate) fn stores(e: &Emitted) -> impl Iterator<Item = u32> + '_ {
-    e.stages
-        .iter()
-        .flat_map(|s| &s.body)
-        .filter_map(|i| match i.op {
-            Op::Store {
-                mem: Mem::Buffer(b),
-                ..
-            }
-            | Op::Update {
-                mem: Mem::Buffer(b),
-                ..
-            } => Some(b.0),
-            _ => None,
-        })
+    e.stages.iter().flat_map(|s| &s.body).filter_map(|i| match i.op {
+        Op::Store { mem: Mem::Buffer(b), .. } | Op::Update { mem: Mem::Buffer(b), .. } => Some(b.0),
+        _ => None,
+    })
 }
 
 fn indices(stage: &Stage) -> impl Iterator<Item = (&Index, bool)> {
@@ -79,10 +63,7 @@ fn in_order(op: &Op) -> bool {
 }
 
 fn counts(stage: &Stage, axis: AxisId) -> bool {
-    stage
-        .body
-        .iter()
-        .any(|i| matches!(i.op, Op::AxisIndex(a) if a == axis))
+    stage.body.iter().any(|i| matches!(i.op, Op::AxisIndex(a) if a == axis))
 }
 
 /// Outermost first by how far apart neighbours lie in memory; what is written decides first.
@@ -124,10 +105,7 @@ fn merge_axes(axes: &mut Vec<Axis>, stages: &mut [Stage]) {
                 ix.terms.retain(|t| t.0 != outer.id);
             }
         }
-        axes[i] = Axis {
-            id: inner.id,
-            extent: outer.extent * inner.extent,
-        };
+        axes[i] = Axis { id: inner.id, extent: outer.extent * inner.extent };
         axes.remove(i + 1);
         i = i.saturating_sub(1);
     }
@@ -158,10 +136,7 @@ fn cut_long_sum(stage: &mut Stage, next: &mut u32) {
         }
     }
     let last = stage.axes.len() - 1;
-    stage.axes[last] = Axis {
-        id: axis.id,
-        extent: inner,
-    };
+    stage.axes[last] = Axis { id: axis.id, extent: inner };
     let extent = axis.extent / inner;
     stage.axes.insert(last, Axis { id: outer, extent });
 }
@@ -171,9 +146,7 @@ fn misfits(stages: &[Stage], axis: &dyn Fn(&Stage) -> Option<AxisId>) -> usize {
     let mut bad = 0;
     for s in stages {
         let Some(axis) = axis(s) else { continue };
-        bad += indices(s)
-            .filter(|(ix, _)| !matches!(apart(s, ix, axis), 0 | 1))
-            .count();
+        bad += indices(s).filter(|(ix, _)| !matches!(apart(s, ix, axis), 0 | 1)).count();
     }
     bad
 }
@@ -200,9 +173,7 @@ fn vectorize(grid: &[Axis], stages: &[Stage]) -> Vectorize {
 /// Numbers axes in order: the grid, then the stages.
 fn renumber(grid: &mut [Axis], stages: &mut [Stage]) {
     let mut names = HashMap::new();
-    let all = grid
-        .iter_mut()
-        .chain(stages.iter_mut().flat_map(|s| s.axes.iter_mut()));
+    let all = grid.iter_mut().chain(stages.iter_mut().flat_map(|s| s.axes.iter_mut()));
     for (next, axis) in (0..).zip(all) {
         names.insert(axis.id, AxisId(next));
         axis.id = AxisId(next);
@@ -225,12 +196,7 @@ fn renumber(grid: &mut [Axis], stages: &mut [Stage]) {
 
 /// The finished loop nest: grid, stages, and what vectors run along.
 pub(crate) fn finish(e: Emitted) -> Kernel {
-    let Emitted {
-        mut grid,
-        mut stages,
-        scratch,
-        ..
-    } = e;
+    let Emitted { mut grid, mut stages, scratch, .. } = e;
     let mut next = 1 << 20;
     {
         let all: Vec<&Stage> = stages.iter().collect();

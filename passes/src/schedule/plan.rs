@@ -45,11 +45,7 @@ pub fn schedule(graph: &Graph, options: &ScheduleOptions) -> Result<Schedule, Sc
         let stored = |p: &Program, v: V| stored(p, &results.strides, v);
         matmul::fold_epilogues(&mut p, &live, &|v| pinned.contains(&v), &stored);
     }
-    let demands = Demands {
-        live: reachable(&p, &roots),
-        forced: pinned,
-        strides: results.strides,
-    };
+    let demands = Demands { live: reachable(&p, &roots), forced: pinned, strides: results.strides };
     let fused = fuse(&p, options, &demands)?;
     let mut planner = Planner {
         graph,
@@ -202,10 +198,7 @@ impl Planner<'_> {
     }
 
     fn bases(&self, operands: &[V]) -> BTreeSet<V> {
-        operands
-            .iter()
-            .map(|o| demanded(self.p, *o, self.strides))
-            .collect()
+        operands.iter().map(|o| demanded(self.p, *o, self.strides)).collect()
     }
 
     fn writes(&self, todo: &Todo, groups: &[(super::group::Group, Emitted)]) -> BTreeSet<V> {
@@ -253,10 +246,8 @@ impl Planner<'_> {
                 after[*j].push(i);
             }
         }
-        let mut ready: BTreeSet<(Option<V>, usize)> = (0..todo.len())
-            .filter(|i| missing[*i] == 0)
-            .map(|i| (key(i), i))
-            .collect();
+        let mut ready: BTreeSet<(Option<V>, usize)> =
+            (0..todo.len()).filter(|i| missing[*i] == 0).map(|i| (key(i), i)).collect();
         let mut sequence = Vec::new();
         while let Some((_, i)) = ready.pop_first() {
             sequence.push(i);
@@ -271,10 +262,7 @@ impl Planner<'_> {
             return Err(ScheduleError::Cycle);
         }
         let mut slots: Vec<Option<Todo>> = todo.into_iter().map(Some).collect();
-        Ok(sequence
-            .into_iter()
-            .filter_map(|i| slots[i].take())
-            .collect())
+        Ok(sequence.into_iter().filter_map(|i| slots[i].take()).collect())
     }
 
     fn kernel(&mut self, emitted: Emitted) -> Kernel {
@@ -299,18 +287,9 @@ impl Planner<'_> {
             for inst in &mut stage.body {
                 // emission knows the node
                 inst.site = inst.site.and_then(|n| self.site(NodeId::new(n as usize)));
-                if let Op::Load {
-                    mem: Mem::Buffer(b),
-                    ..
-                }
-                | Op::Store {
-                    mem: Mem::Buffer(b),
-                    ..
-                }
-                | Op::Update {
-                    mem: Mem::Buffer(b),
-                    ..
-                } = &mut inst.op
+                if let Op::Load { mem: Mem::Buffer(b), .. }
+                | Op::Store { mem: Mem::Buffer(b), .. }
+                | Op::Update { mem: Mem::Buffer(b), .. } = &mut inst.op
                 {
                     *b = self.buffer(V(b.0));
                 }
@@ -332,18 +311,12 @@ impl Planner<'_> {
         sizes[ra - 1] = b.sizes[rb - 1];
         let shaped = |view: BufferView| -> Option<BufferView> {
             let strides = view_strides(&view.sizes, &view.strides, &sizes)?;
-            Some(BufferView {
-                sizes: sizes.clone(),
-                strides,
-                ..view
-            })
+            Some(BufferView { sizes: sizes.clone(), strides, ..view })
         };
         let out = match &product.strides {
-            Some(strides) => BufferView {
-                sizes: sizes.clone(),
-                strides: strides.clone(),
-                ..self.result(v)
-            },
+            Some(strides) => {
+                BufferView { sizes: sizes.clone(), strides: strides.clone(), ..self.result(v) }
+            }
             None => shaped(self.result(v))?,
         };
         let bias = product.bias.map(|bias| {
@@ -411,9 +384,7 @@ impl Planner<'_> {
                     step_of_value.insert(*v, at);
                     let product = self
                         .product(*v)
-                        .ok_or_else(|| ScheduleError::Unschedulable {
-                            node: self.name(*v),
-                        })?;
+                        .ok_or_else(|| ScheduleError::Unschedulable { node: self.name(*v) })?;
                     Step::Extern(Extern::Matmul(product))
                 }
                 Todo::Call(c) => {
@@ -503,10 +474,7 @@ impl Planner<'_> {
     ) -> BTreeMap<BufferId, (usize, usize)> {
         let mut spans: BTreeMap<BufferId, (usize, usize)> = BTreeMap::new();
         for (at, t) in todo.iter().enumerate() {
-            let touched = self
-                .reads(t, groups)
-                .into_iter()
-                .chain(self.writes(t, groups));
+            let touched = self.reads(t, groups).into_iter().chain(self.writes(t, groups));
             for v in touched {
                 let id = self.ids[&v];
                 if matches!(self.buffers[id.0 as usize].kind, BufferKind::Arena { .. }) {
@@ -523,11 +491,7 @@ impl Planner<'_> {
             .iter()
             .map(|(id, (first, last))| {
                 let b = &self.buffers[id.0 as usize];
-                Block {
-                    bytes: b.len * b.dtype.size(),
-                    first: *first,
-                    last: *last,
-                }
+                Block { bytes: b.len * b.dtype.size(), first: *first, last: *last }
             })
             .collect();
         let (offsets, end) = place(&blocks);

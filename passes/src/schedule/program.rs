@@ -97,10 +97,7 @@ impl Scatter {
             Place::Indexed(v) => Some(*v),
             Place::Along(_) => None,
         });
-        std::iter::once(self.base)
-            .chain(indices)
-            .chain(self.passes.iter().map(|p| p.0))
-            .collect()
+        std::iter::once(self.base).chain(indices).chain(self.passes.iter().map(|p| p.0)).collect()
     }
 
     /// Per dimension of a result of these sizes, whether its positions may be worked on at the same
@@ -191,14 +188,13 @@ impl Def {
                 smallvec![*src]
             }
             Def::Gather { src, index, .. } => smallvec![*src, *index],
-            Def::Pieces {
-                pieces, element, ..
-            } => (pieces.iter().map(|p| p.src)).chain(*element).collect(),
+            Def::Pieces { pieces, element, .. } => {
+                (pieces.iter().map(|p| p.src)).chain(*element).collect()
+            }
             Def::Scatter(s) => s.operands(),
-            Def::Matmul(p) => [Some(p.a), Some(p.b), p.bias, p.residual]
-                .into_iter()
-                .flatten()
-                .collect(),
+            Def::Matmul(p) => {
+                [Some(p.a), Some(p.b), p.bias, p.residual].into_iter().flatten().collect()
+            }
             Def::Extern { call, .. } => calls[*call as usize].waits_for().collect(),
         }
     }
@@ -273,10 +269,7 @@ pub(crate) struct OpaqueCall {
 impl OpaqueCall {
     /// The values that must exist when the call is made.
     pub(crate) fn waits_for(&self) -> impl Iterator<Item = V> + '_ {
-        self.inputs
-            .iter()
-            .copied()
-            .chain(self.after.iter().copied())
+        self.inputs.iter().copied().chain(self.after.iter().copied())
     }
 }
 

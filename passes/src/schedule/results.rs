@@ -20,23 +20,13 @@ pub(crate) struct Results {
 
 fn same_layout(sizes: &[i64], a: &[i64], b: &[i64]) -> bool {
     layout::numel(sizes) == 0
-        || sizes
-            .iter()
-            .zip(a.iter().zip(b))
-            .all(|(n, (a, b))| *n == 1 || a == b)
+        || sizes.iter().zip(a.iter().zip(b)).all(|(n, (a, b))| *n == 1 || a == b)
 }
 
 pub(crate) fn bind_results(graph: &Graph, p: &mut Program, map: &HashMap<ValueRef, V>) -> Results {
-    let outputs: Vec<(V, TensorMeta)> = graph
-        .outputs()
-        .iter()
-        .map(|r| (map[r], graph.meta(*r).clone()))
-        .collect();
-    let mut r = Results {
-        outputs: Vec::new(),
-        bound: BTreeMap::new(),
-        strides: HashMap::new(),
-    };
+    let outputs: Vec<(V, TensorMeta)> =
+        graph.outputs().iter().map(|r| (map[r], graph.meta(*r).clone())).collect();
+    let mut r = Results { outputs: Vec::new(), bound: BTreeMap::new(), strides: HashMap::new() };
     let mut fresh = 0u32;
     // computed results first: views of them refer to their buffers
     let mut direct: HashMap<V, u32> = HashMap::new();
@@ -125,10 +115,7 @@ fn copied(p: &mut Program, v: V, meta: &TensorMeta) -> V {
         inputs: vec![v],
         after: Vec::new(),
         results: vec![copy],
-        metas: vec![TensorMeta {
-            sizes,
-            ..meta.clone()
-        }],
+        metas: vec![TensorMeta { sizes, ..meta.clone() }],
         node: None,
     });
     copy
@@ -143,14 +130,8 @@ fn as_view(p: &Program, v: V, meta: &TensorMeta, r: &Results) -> Option<OutputBi
     };
     let s = resolve(p, v, &stored)?;
     let of = match p.def(s.base) {
-        Def::Source {
-            source: Source::Input(i),
-            ..
-        } => ViewSource::Input(*i),
-        Def::Source {
-            source: Source::Parameter(i),
-            ..
-        } => ViewSource::Parameter(*i),
+        Def::Source { source: Source::Input(i), .. } => ViewSource::Input(*i),
+        Def::Source { source: Source::Parameter(i), .. } => ViewSource::Parameter(*i),
         _ => ViewSource::Output(*r.bound.get(&s.base)?),
     };
     let meta = meta.clone();

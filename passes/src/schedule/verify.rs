@@ -33,21 +33,15 @@ pub fn verify_schedule(s: &Schedule) -> Result<(), ScheduleViolation> {
 fn verify_kernel(s: &Schedule, k: &Kernel) -> Result<(), String> {
     let mut extents: HashMap<AxisId, i64> = HashMap::new();
     for a in &k.grid {
-        check(extents.insert(a.id, a.extent).is_none(), || {
-            format!("axis {} twice", a.id.0)
-        })?;
+        check(extents.insert(a.id, a.extent).is_none(), || format!("axis {} twice", a.id.0))?;
     }
     for (n, stage) in k.stages.iter().enumerate() {
         let mut visible: HashMap<AxisId, i64> = k.grid.iter().map(|a| (a.id, a.extent)).collect();
         for a in &stage.axes {
-            check(extents.insert(a.id, a.extent).is_none(), || {
-                format!("axis {} twice", a.id.0)
-            })?;
+            check(extents.insert(a.id, a.extent).is_none(), || format!("axis {} twice", a.id.0))?;
             visible.insert(a.id, a.extent);
         }
-        check(visible.values().all(|e| *e > 0), || {
-            format!("stage {n}: an axis without points")
-        })?;
+        check(visible.values().all(|e| *e > 0), || format!("stage {n}: an axis without points"))?;
         for (i, inst) in stage.body.iter().enumerate() {
             verify_inst(s, k, n, &visible, i, inst).map_err(|e| format!("stage {n}, %{i}: {e}"))?;
         }
@@ -84,9 +78,7 @@ fn verify_inst(
 ) -> Result<(), String> {
     let body = &k.stages[n].body;
     for v in operands(&inst.op) {
-        check((v.0 as usize) < at, || {
-            format!("uses %{} before it is made", v.0)
-        })?;
+        check((v.0 as usize) < at, || format!("uses %{} before it is made", v.0))?;
         let made = &body[v.0 as usize].op;
         check(
             !matches!(
@@ -116,9 +108,7 @@ fn verify_inst(
             };
             check(held == inst.dtype, || format!("memory holds {held}"))?;
             for (axis, stride) in &index.terms {
-                check(axes.contains_key(axis), || {
-                    format!("axis {} is not here", axis.0)
-                })?;
+                check(axes.contains_key(axis), || format!("axis {} is not here", axis.0))?;
                 check(*stride != 0, || "zero stride".to_string())?;
             }
             let (mut lo, mut hi) = index.range(|a| axes[&a]);
@@ -136,9 +126,7 @@ fn verify_inst(
             })?;
             if let Op::Update { op, .. } = &inst.op {
                 use ReduceOp::{Max, Min, Prod, Sum};
-                check(matches!(op, Sum | Prod | Max | Min), || {
-                    format!("no update by {op:?}")
-                })?;
+                check(matches!(op, Sum | Prod | Max | Min), || format!("no update by {op:?}"))?;
             }
             if let Op::Store { value, mem, .. } | Op::Update { value, mem, .. } = &inst.op {
                 same(&[*value], inst.dtype)?;
@@ -153,20 +141,16 @@ fn verify_inst(
             Ok(())
         }
         Op::Const(_) | Op::Cast(_) => Ok(()),
-        Op::AxisIndex(a) => check(axes.contains_key(a) && inst.dtype == DType::I64, || {
-            "axis value".to_string()
-        }),
+        Op::AxisIndex(a) => {
+            check(axes.contains_key(a) && inst.dtype == DType::I64, || "axis value".to_string())
+        }
         Op::Unary(UnaryOp::IsNan | UnaryOp::IsInf | UnaryOp::LogicalNot, _) => {
-            check(inst.dtype == DType::Bool, || {
-                "result is not bool".to_string()
-            })
+            check(inst.dtype == DType::Bool, || "result is not bool".to_string())
         }
         Op::Unary(_, a) => same(&[*a], inst.dtype),
         Op::Binary(op, a, b) => {
-            let logical = matches!(
-                op,
-                BinaryOp::LogicalAnd | BinaryOp::LogicalOr | BinaryOp::LogicalXor
-            );
+            let logical =
+                matches!(op, BinaryOp::LogicalAnd | BinaryOp::LogicalOr | BinaryOp::LogicalXor);
             check(!logical || inst.dtype == DType::Bool, || {
                 "logical operation on numbers".to_string()
             })?;
@@ -174,9 +158,7 @@ fn verify_inst(
         }
         Op::Fma(a, b, c) => same(&[*a, *b, *c], inst.dtype),
         Op::Compare(_, a, b) => {
-            check(inst.dtype == DType::Bool, || {
-                "result is not bool".to_string()
-            })?;
+            check(inst.dtype == DType::Bool, || "result is not bool".to_string())?;
             same(&[*b], dtype(*a))
         }
         Op::Select(c, a, b) => {
@@ -187,9 +169,7 @@ fn verify_inst(
         Op::Reduce(_, a) => same(&[*a], inst.dtype),
         Op::ArgReduce { .. } => check(inst.dtype == DType::I64, || "result is not i64".into()),
         Op::Carry { stage, value } => {
-            check((*stage as usize) < n, || {
-                format!("stage {stage} is not earlier")
-            })?;
+            check((*stage as usize) < n, || format!("stage {stage} is not earlier"))?;
             let made = k.stages[*stage as usize]
                 .body
                 .get(value.0 as usize)
@@ -208,26 +188,17 @@ fn verify_view(s: &Schedule, v: &BufferView) -> Result<(), String> {
     check(b.dtype == v.dtype, || format!("buffer holds {}", b.dtype))?;
     check(v.sizes.len() == v.strides.len(), || "ranks differ".into())?;
     let reach = layout::reach(&v.sizes, &v.strides, v.offset);
-    let inside = reach
-        .as_ref()
-        .is_some_and(|r| r.is_empty() || (r.start >= 0 && r.end <= b.len as i64));
-    check(inside, || {
-        format!("view {reach:?} outside of {} elements", b.len)
-    })
+    let inside =
+        reach.as_ref().is_some_and(|r| r.is_empty() || (r.start >= 0 && r.end <= b.len as i64));
+    check(inside, || format!("view {reach:?} outside of {} elements", b.len))
 }
 
 fn verify_extern(s: &Schedule, e: &Extern) -> Result<(), String> {
     match e {
         Extern::Matmul(m) => {
-            for v in [
-                Some(&m.a),
-                Some(&m.b),
-                Some(&m.out),
-                m.bias.as_ref(),
-                m.residual.as_ref(),
-            ]
-            .into_iter()
-            .flatten()
+            for v in [Some(&m.a), Some(&m.b), Some(&m.out), m.bias.as_ref(), m.residual.as_ref()]
+                .into_iter()
+                .flatten()
             {
                 verify_view(s, v)?;
             }
@@ -249,12 +220,9 @@ fn verify_extern(s: &Schedule, e: &Extern) -> Result<(), String> {
                 || "sizes of the product do not fit".to_string(),
             )
         }
-        Extern::Op {
-            inputs, outputs, ..
-        } => inputs
-            .iter()
-            .chain(outputs)
-            .try_for_each(|v| verify_view(s, v)),
+        Extern::Op { inputs, outputs, .. } => {
+            inputs.iter().chain(outputs).try_for_each(|v| verify_view(s, v))
+        }
     }
 }
 
@@ -266,35 +234,22 @@ fn touched(step: &Step) -> Vec<BufferId> {
             .iter()
             .flat_map(|s| &s.body)
             .filter_map(|i| match &i.op {
-                Op::Load {
-                    mem: Mem::Buffer(b),
-                    ..
-                }
-                | Op::Store {
-                    mem: Mem::Buffer(b),
-                    ..
-                }
-                | Op::Update {
-                    mem: Mem::Buffer(b),
-                    ..
-                } => Some(*b),
+                Op::Load { mem: Mem::Buffer(b), .. }
+                | Op::Store { mem: Mem::Buffer(b), .. }
+                | Op::Update { mem: Mem::Buffer(b), .. } => Some(*b),
                 _ => None,
             })
             .collect(),
-        Step::Extern(Extern::Matmul(m)) => [
-            Some(&m.a),
-            Some(&m.b),
-            Some(&m.out),
-            m.bias.as_ref(),
-            m.residual.as_ref(),
-        ]
-        .into_iter()
-        .flatten()
-        .map(|v| v.buffer)
-        .collect(),
-        Step::Extern(Extern::Op {
-            inputs, outputs, ..
-        }) => inputs.iter().chain(outputs).map(|v| v.buffer).collect(),
+        Step::Extern(Extern::Matmul(m)) => {
+            [Some(&m.a), Some(&m.b), Some(&m.out), m.bias.as_ref(), m.residual.as_ref()]
+                .into_iter()
+                .flatten()
+                .map(|v| v.buffer)
+                .collect()
+        }
+        Step::Extern(Extern::Op { inputs, outputs, .. }) => {
+            inputs.iter().chain(outputs).map(|v| v.buffer).collect()
+        }
     }
 }
 
@@ -312,9 +267,8 @@ fn verify_arena(s: &Schedule) -> Result<(), ScheduleViolation> {
         if let BufferKind::Arena { offset } = b.kind {
             let end = offset + b.len * b.dtype.size();
             let fits = offset % 64 == 0 && end <= s.arena_bytes;
-            let clash = blocks
-                .iter()
-                .any(|o| o.0 <= last && first <= o.1 && o.2 < end && offset < o.3);
+            let clash =
+                blocks.iter().any(|o| o.0 <= last && first <= o.1 && o.2 < end && offset < o.3);
             if !fits || clash {
                 let what = format!("arena range {offset}..{end} of `{}` is not free", b.name);
                 return Err(ScheduleViolation { step: first, what });

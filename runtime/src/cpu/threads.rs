@@ -106,8 +106,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 ///
 /// Takes effect from the next [`parallel_for`] on, for the whole process.
 pub fn set_num_threads(n: usize) {
-    POOL.threads
-        .store(n.clamp(1, MAX_THREADS), Ordering::Relaxed);
+    POOL.threads.store(n.clamp(1, MAX_THREADS), Ordering::Relaxed);
 }
 
 /// How many threads a parallel loop may use, the calling thread counted.
@@ -134,10 +133,7 @@ fn default_threads() -> usize {
     };
     let n = n.clamp(1, MAX_THREADS);
     // A concurrent `set_num_threads` wins.
-    match POOL
-        .threads
-        .compare_exchange(0, n, Ordering::Relaxed, Ordering::Relaxed)
-    {
+    match POOL.threads.compare_exchange(0, n, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => n,
         Err(set) => set,
     }
@@ -175,10 +171,7 @@ pub fn parallel_for(n_chunks: usize, f: &(dyn Fn(usize) + Sync)) {
     if n_chunks <= 1
         || threads == 1
         || INSIDE.get()
-        || POOL
-            .busy
-            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
-            .is_err()
+        || POOL.busy.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err()
     {
         (0..n_chunks).for_each(f);
     } else if n_chunks <= MAX_CHUNKS {
@@ -234,16 +227,9 @@ impl Pool {
     fn run(&'static self, chunks: usize, threads: usize, f: &(dyn Fn(usize) + Sync)) {
         let helpers = (threads - 1).min(chunks - 1);
         self.start_workers(helpers);
-        let job = Job {
-            run: f,
-            cancelled: AtomicBool::new(false),
-            panic: Mutex::new(None),
-        };
+        let job = Job { run: f, cancelled: AtomicBool::new(false), panic: Mutex::new(None) };
         // The epoch before this one is closed, so no worker can claim while the fields change.
-        self.job.store(
-            (&raw const job).cast_mut().cast::<Job<'static>>(),
-            Ordering::Relaxed,
-        );
+        self.job.store((&raw const job).cast_mut().cast::<Job<'static>>(), Ordering::Relaxed);
         self.chunks.store(chunks, Ordering::Relaxed);
         self.workers.store(helpers, Ordering::Relaxed);
         self.finished.store(0, Ordering::Relaxed);
@@ -273,14 +259,9 @@ impl Pool {
             }
         }
         // From here on a worker that still holds a stale view of the word fails its exchange.
-        self.claim
-            .store(epoch << INDEX_BITS | CLOSED, Ordering::Release);
+        self.claim.store(epoch << INDEX_BITS | CLOSED, Ordering::Release);
         self.busy.store(false, Ordering::Release);
-        if let Some(payload) = job
-            .panic
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner)
-        {
+        if let Some(payload) = job.panic.into_inner().unwrap_or_else(PoisonError::into_inner) {
             resume_unwind(payload);
         }
     }
@@ -363,10 +344,7 @@ impl Pool {
             if word >> INDEX_BITS != done_with && word & INDEX_MASK != CLOSED {
                 break;
             }
-            guard = self
-                .wake
-                .wait(guard)
-                .unwrap_or_else(PoisonError::into_inner);
+            guard = self.wake.wait(guard).unwrap_or_else(PoisonError::into_inner);
         }
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }

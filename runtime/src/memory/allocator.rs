@@ -93,10 +93,7 @@ pub fn thread_stats() -> ThreadStats {
     if let Some(slot) = here() {
         slot.add_to(&mut counts);
     }
-    ThreadStats {
-        allocated_bytes: counts.allocated_bytes,
-        allocations: counts.allocations,
-    }
+    ThreadStats { allocated_bytes: counts.allocated_bytes, allocations: counts.allocations }
 }
 
 /// A block of at least this many bytes, fresh or recycled.
@@ -112,10 +109,7 @@ pub fn allocate(bytes: usize) -> Result<Block, OutOfMemory> {
         return allocate_large(bytes);
     }
     if bytes == 0 {
-        return Ok(Block {
-            ptr: dangling(),
-            bytes: 0,
-        });
+        return Ok(Block { ptr: dangling(), bytes: 0 });
     }
     let class = small_class(bytes);
     let system = || system_allocate(small_size(class));

@@ -173,19 +173,11 @@ pub fn spread(parts: &[usize]) -> Option<Spread> {
         closed.push(at + span.closed.start..at + span.closed.end);
         at += span.bytes;
     }
-    Some(Spread {
-        begins,
-        bytes: at,
-        closed,
-    })
+    Some(Spread { begins, bytes: at, closed })
 }
 
 /// At least the system's pages: they are that large on some machines with ARM processors.
-const PAGE: usize = if cfg!(target_arch = "aarch64") {
-    64 << 10
-} else {
-    4 << 10
-};
+const PAGE: usize = if cfg!(target_arch = "aarch64") { 64 << 10 } else { 4 << 10 };
 
 /// What the bytes beside a block hold.
 const PATTERN: u8 = 0xa5;
@@ -202,9 +194,7 @@ struct Span {
 impl Span {
     fn of(bytes: usize, mode: Guard) -> Option<Span> {
         let open = bytes.checked_next_multiple_of(PAGE)?;
-        let all = open
-            .checked_add(PAGE)
-            .filter(|n| *n <= isize::MAX as usize)?;
+        let all = open.checked_add(PAGE).filter(|n| *n <= isize::MAX as usize)?;
         Some(match mode {
             Guard::Begin => Span {
                 bytes: all,
@@ -225,12 +215,8 @@ impl Span {
         let start = pages::map(self.bytes)?.as_ptr();
         // SAFETY: the ranges are inside of the pages, which are ours alone.
         unsafe {
-            start
-                .add(self.slack.start)
-                .write_bytes(PATTERN, self.slack.len());
-            start
-                .add(self.block.start)
-                .write_bytes(FILL.load(Ordering::Relaxed), self.block.len());
+            start.add(self.slack.start).write_bytes(PATTERN, self.slack.len());
+            start.add(self.block.start).write_bytes(FILL.load(Ordering::Relaxed), self.block.len());
             if !pages::close(start.add(self.closed.start), self.closed.len()) {
                 pages::unmap(start, self.bytes);
                 return None;
@@ -341,10 +327,7 @@ mod tests {
             assert_eq!((end.slack.start, end.slack.end), (0, end.block.start));
             let begin = Span::of(bytes, Guard::Begin).unwrap();
             assert_eq!(begin.closed.end, begin.block.start);
-            assert_eq!(
-                (begin.slack.start, begin.slack.end),
-                (begin.block.end, begin.bytes)
-            );
+            assert_eq!((begin.slack.start, begin.slack.end), (begin.block.end, begin.bytes));
             for s in [end, begin] {
                 assert_eq!((s.block.len(), s.closed.len()), (bytes, PAGE));
                 assert!(s.bytes.is_multiple_of(PAGE) && s.closed.start.is_multiple_of(PAGE));

@@ -29,12 +29,8 @@ struct Cache {
     limit: Option<usize>,
 }
 
-static CACHE: Mutex<Cache> = Mutex::new(Cache {
-    blocks: BTreeMap::new(),
-    bytes: 0,
-    clock: 0,
-    limit: None,
-});
+static CACHE: Mutex<Cache> =
+    Mutex::new(Cache { blocks: BTreeMap::new(), bytes: 0, clock: 0, limit: None });
 
 fn lock() -> MutexGuard<'static, Cache> {
     CACHE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -98,11 +94,7 @@ pub(super) fn put(ptr: NonNull<u8>, size: usize, evicted: &mut Vec<(NonNull<u8>,
     cache.shrink(limit - size, evicted);
     cache.clock += 1;
     let time = cache.clock;
-    cache
-        .blocks
-        .entry(size)
-        .or_default()
-        .push(Freed { ptr, time });
+    cache.blocks.entry(size).or_default().push(Freed { ptr, time });
     cache.bytes += size;
 }
 

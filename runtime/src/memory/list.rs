@@ -106,9 +106,7 @@ impl List {
         let free = ptr.cast::<Free>();
         // SAFETY: the memory is ours now, at least 64 bytes long and aligned to 64.
         unsafe {
-            free.write(Free {
-                next: self.head.load(Relaxed),
-            });
+            free.write(Free { next: self.head.load(Relaxed) });
         }
         self.head.store(free.as_ptr(), Relaxed);
         self.len.store(len + 1, Relaxed);

@@ -65,20 +65,11 @@ mod tests {
 
     #[test]
     fn large_sizes_waste_at_most_an_eighth() {
-        for bytes in [
-            SMALL_LIMIT + 1,
-            100_000,
-            1 << 20,
-            (1 << 20) + 1,
-            64_000_000,
-            64 << 20,
-            (64 << 20) + 1,
-        ] {
+        for bytes in
+            [SMALL_LIMIT + 1, 100_000, 1 << 20, (1 << 20) + 1, 64_000_000, 64 << 20, (64 << 20) + 1]
+        {
             let size = large_size(bytes).unwrap();
-            assert!(
-                size >= bytes && size - bytes <= bytes / 8 + 1,
-                "{bytes} -> {size}"
-            );
+            assert!(size >= bytes && size - bytes <= bytes / 8 + 1, "{bytes} -> {size}");
             assert_eq!(large_size(size), Some(size));
             assert!(size.is_multiple_of(64));
         }

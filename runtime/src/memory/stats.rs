@@ -90,10 +90,7 @@ struct Slots {
     idle: Vec<&'static Slot>,
 }
 
-static SLOTS: Mutex<Slots> = Mutex::new(Slots {
-    all: Vec::new(),
-    idle: Vec::new(),
-});
+static SLOTS: Mutex<Slots> = Mutex::new(Slots { all: Vec::new(), idle: Vec::new() });
 
 /// A slot for a starting thread. Slots live for the process; there are as many as threads ever ran
 /// at once.

@@ -23,9 +23,7 @@ fn all_equal(block: &Block, byte: u8) -> bool {
 #[test]
 fn blocks_are_aligned_disjoint_and_writable() {
     let _turn = serial();
-    let sizes = [
-        1, 3, 63, 64, 65, 1000, 1024, 1025, 4097, 65536, 65537, 300_000,
-    ];
+    let sizes = [1, 3, 63, 64, 65, 1000, 1024, 1025, 4097, 65536, 65537, 300_000];
     let blocks: Vec<Block> = sizes.iter().map(|&n| allocate(n).unwrap()).collect();
     for (i, b) in blocks.iter().enumerate() {
         assert_eq!(b.as_ptr() as usize % ALIGNMENT, 0);

@@ -118,19 +118,10 @@ pub(super) fn resolve(
         };
         let work = match e {
             Extern::Matmul(m) => Work::Matmul(Box::new(MatmulStep::new(schedule, m, step)?)),
-            Extern::Op {
-                op,
-                args,
-                inputs,
-                outputs,
-                site,
-            } => {
+            Extern::Op { op, args, inputs, outputs, site } => {
                 let kernel = registry
                     .get(*op)
-                    .ok_or_else(|| PlanError::UnsupportedOperator {
-                        op: op.to_string(),
-                        step,
-                    })?;
+                    .ok_or_else(|| PlanError::UnsupportedOperator { op: op.to_string(), step })?;
                 let locate = |views: &[BufferView]| {
                     views.iter().map(|v| Located::new(schedule, v)).collect()
                 };
@@ -152,23 +143,13 @@ pub(super) fn resolve(
 impl ExternStep {
     /// How generated code calls it.
     pub(super) fn call(&self) -> ExternCall {
-        ExternCall {
-            function: run_step,
-            descriptor: (&raw const *self).cast(),
-        }
+        ExternCall { function: run_step, descriptor: (&raw const *self).cast() }
     }
 
     fn run(&self, run: &RunContext, host: &HostState<'_>) -> Result<(), PlanError> {
         match &self.work {
             Work::Matmul(m) => m.run(self.step, run, host),
-            Work::Op {
-                op,
-                kernel,
-                args,
-                inputs,
-                outputs,
-                site,
-            } => {
+            Work::Op { op, kernel, args, inputs, outputs, site } => {
                 let inputs: Vec<View<'_>> = inputs
                     .iter()
                     .map(|l| View {
@@ -187,18 +168,14 @@ impl ExternStep {
                         strides: &l.strides,
                     })
                     .collect();
-                kernel(&ExternCtx {
-                    op: *op,
-                    args,
-                    inputs: &inputs,
-                    outputs: &outputs,
-                })
-                .map_err(|error| PlanError::Extern {
-                    step: self.step,
-                    op: op.to_string(),
-                    error: Arc::new(error),
-                    site: *site,
-                })
+                kernel(&ExternCtx { op: *op, args, inputs: &inputs, outputs: &outputs }).map_err(
+                    |error| PlanError::Extern {
+                        step: self.step,
+                        op: op.to_string(),
+                        error: Arc::new(error),
+                        site: *site,
+                    },
+                )
             }
         }
     }

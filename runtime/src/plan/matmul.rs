@@ -125,10 +125,7 @@ impl MatmulStep {
             && b == (self.k, self.n)
             && self.residual.as_ref().is_none_or(|r| last(r) == out);
         if !fits {
-            return Err(PlanError::Matmul {
-                step,
-                source: MatmulError::Shape { a, b, out },
-            });
+            return Err(PlanError::Matmul { step, source: MatmulError::Shape { a, b, out } });
         }
         let lead = |o: &Operand| o.view.sizes[..o.view.sizes.len() - 2] == self.batch[..];
         if !(lead(&self.a) && lead(&self.b) && self.residual.as_ref().is_none_or(lead)) {
@@ -220,11 +217,8 @@ impl MatmulStep {
         let factor = Arc::new(unsafe {
             PackedB::pack(self.dtype, self.k, self.n, ptr, self.b.rows, self.b.cols)
         }?);
-        *cache.write().unwrap_or_else(PoisonError::into_inner) = Some(Packed {
-            ptr: ptr as usize,
-            version,
-            factor: factor.clone(),
-        });
+        *cache.write().unwrap_or_else(PoisonError::into_inner) =
+            Some(Packed { ptr: ptr as usize, version, factor: factor.clone() });
         Ok(factor)
     }
 
@@ -236,10 +230,7 @@ impl MatmulStep {
         mut f: impl FnMut(Matrices) -> Result<(), MatmulError>,
     ) -> Result<(), MatmulError> {
         let size = self.dtype.size() as i64;
-        let (a, out) = (
-            self.a.view.resolve(run, host).0,
-            self.out.view.resolve(run, host).0,
-        );
+        let (a, out) = (self.a.view.resolve(run, host).0, self.out.view.resolve(run, host).0);
         let residual = self.residual.as_ref().map(|r| r.view.resolve(run, host).0);
         let bias = self.bias.as_ref().map(|b| b.0.resolve(run, host).0);
         let count: i64 = self.batch.iter().product();
@@ -267,11 +258,7 @@ impl MatmulStep {
                 b_offset: offset(&self.b),
                 bias,
                 residual: self.residual.as_ref().zip(residual).map(|(o, ptr)| {
-                    MatRef::new(
-                        ptr.wrapping_offset(offset(o)),
-                        (self.m, self.n),
-                        (o.rows, o.cols),
-                    )
+                    MatRef::new(ptr.wrapping_offset(offset(o)), (self.m, self.n), (o.rows, o.cols))
                 }),
             })?;
         }
@@ -386,16 +373,11 @@ unsafe fn finish_rows(dtype: DType, act: Activation, out: MatMut, residual: Opti
                 for c in 0..out.cols as isize {
                     // SAFETY: inside the views, by the caller's contract.
                     unsafe {
-                        let p = out
-                            .ptr
-                            .cast::<$t>()
-                            .offset(r * out.row_stride + c * out.col_stride);
+                        let p =
+                            out.ptr.cast::<$t>().offset(r * out.row_stride + c * out.col_stride);
                         let mut x: $t = $act(*p);
                         if let Some(m) = residual {
-                            let y = *m
-                                .ptr
-                                .cast::<$t>()
-                                .offset(r * m.row_stride + c * m.col_stride);
+                            let y = *m.ptr.cast::<$t>().offset(r * m.row_stride + c * m.col_stride);
                             x = $add(x, y);
                         }
                         *p = x;
@@ -406,11 +388,11 @@ unsafe fn finish_rows(dtype: DType, act: Activation, out: MatMut, residual: Opti
     }
     match dtype {
         DType::F64 => rows!(f64, |x| activate64(act, x), |x, y| x + y),
-        DType::F16 => rows!(
-            f16,
-            |x: f16| f16::from_f32(activate32(act, x.to_f32())),
-            |x: f16, y: f16| f16::from_f32(x.to_f32() + y.to_f32())
-        ),
+        DType::F16 => {
+            rows!(f16, |x: f16| f16::from_f32(activate32(act, x.to_f32())), |x: f16, y: f16| {
+                f16::from_f32(x.to_f32() + y.to_f32())
+            })
+        }
         DType::BF16 => rows!(
             bf16,
             |x: bf16| bf16::from_f32(activate32(act, x.to_f32())),

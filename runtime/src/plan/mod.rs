@@ -137,23 +137,14 @@ impl Plan {
         let closed = watch_arena(&mut schedule);
         let mut timings = PassTimings::default();
         let externs = timings.time("externs", || externs::resolve(&schedule, &options.externs))?;
-        let calls: Vec<_> = externs
-            .iter()
-            .map(|e| e.as_deref().map(ExternStep::call))
-            .collect();
+        let calls: Vec<_> = externs.iter().map(|e| e.as_deref().map(ExternStep::call)).collect();
         let jit_options = JitOptions {
             keep_clif: options.keep_clif,
             keep_asm: options.keep_asm,
             wide: !options.narrow,
         };
         let code = timings.time("codegen", || jit::compile(&schedule, &calls, jit_options))?;
-        Ok(Plan {
-            schedule,
-            code,
-            closed,
-            _externs: externs,
-            timings,
-        })
+        Ok(Plan { schedule, code, closed, _externs: externs, timings })
     }
 
     /// What was compiled.
@@ -216,11 +207,7 @@ impl Plan {
             guard::close(&arena, &self.closed)?;
         }
         let mut status = Status::default();
-        let mut host = HostState {
-            inputs,
-            parameters,
-            error: None,
-        };
+        let mut host = HostState { inputs, parameters, error: None };
         let context = RunContext {
             args: args.as_ptr(),
             arena: arena.as_ptr(),

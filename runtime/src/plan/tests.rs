@@ -6,19 +6,11 @@ use straightline_passes::ir::{self, Arg, DType, Dims, Scalar};
 use straightline_passes::schedule::loops::*;
 
 fn buffer(kind: BufferKind, len: usize) -> Buffer {
-    Buffer {
-        dtype: DType::F32,
-        len,
-        kind,
-        name: String::new(),
-    }
+    Buffer { dtype: DType::F32, len, kind, name: String::new() }
 }
 
 fn along(axis: u32) -> Index {
-    Index {
-        terms: smallvec![(AxisId(axis), 1)],
-        ..Index::default()
-    }
+    Index { terms: smallvec![(AxisId(axis), 1)], ..Index::default() }
 }
 
 fn inst(op: Op) -> Inst {
@@ -29,25 +21,15 @@ fn inst(op: Op) -> Inst {
 fn scale(from: u32, to: u32, n: i64, by: f64) -> Step {
     Step::Kernel(Kernel {
         name: "scale".into(),
-        grid: smallvec![Axis {
-            id: AxisId(0),
-            extent: n
-        }],
+        grid: smallvec![Axis { id: AxisId(0), extent: n }],
         stages: vec![Stage {
             axes: smallvec![],
             body: vec![
-                inst(Op::Load {
-                    mem: Mem::Buffer(BufferId(from)),
-                    index: along(0),
-                }),
+                inst(Op::Load { mem: Mem::Buffer(BufferId(from)), index: along(0) }),
                 inst(Op::Const(Scalar::Float(by))),
                 inst(Op::Binary(BinaryOp::Mul, Val(0), Val(1))),
                 inst(Op::Binary(BinaryOp::Add, Val(2), Val(1))),
-                inst(Op::Store {
-                    mem: Mem::Buffer(BufferId(to)),
-                    index: along(0),
-                    value: Val(3),
-                }),
+                inst(Op::Store { mem: Mem::Buffer(BufferId(to)), index: along(0), value: Val(3) }),
             ],
         }],
         vectorize: Vectorize::Grid,
@@ -67,11 +49,7 @@ fn chain(n: i64) -> Schedule {
             buffer(BufferKind::Arena { offset: bytes }, n as usize),
             buffer(BufferKind::Output(0), n as usize),
         ],
-        steps: vec![
-            scale(0, 1, n, 2.0),
-            scale(1, 2, n, 0.5),
-            scale(2, 3, n, 4.0),
-        ],
+        steps: vec![scale(0, 1, n, 2.0), scale(1, 2, n, 0.5), scale(2, 3, n, 4.0)],
         arena_bytes: 2 * bytes,
         ..Schedule::default()
     }
@@ -80,14 +58,8 @@ fn chain(n: i64) -> Schedule {
 fn run_chain(plan: &Plan, x: &mut [f32]) -> Vec<f32> {
     let mut y = vec![0f32; x.len()];
     // SAFETY: both slices have the elements that the schedule says.
-    unsafe {
-        plan.run(
-            &[ArgPtr::new(x.as_mut_ptr().cast())],
-            &[],
-            &[y.as_mut_ptr().cast()],
-        )
-    }
-    .expect("runs");
+    unsafe { plan.run(&[ArgPtr::new(x.as_mut_ptr().cast())], &[], &[y.as_mut_ptr().cast()]) }
+        .expect("runs");
     y
 }
 
@@ -135,11 +107,7 @@ fn missing_arguments_are_an_error() {
 
 #[test]
 fn texts_are_kept_on_request() {
-    let options = PlanOptions {
-        keep_clif: true,
-        keep_asm: true,
-        ..PlanOptions::default()
-    };
+    let options = PlanOptions { keep_clif: true, keep_asm: true, ..PlanOptions::default() };
     let plan = Plan::compile(chain(64), &options).expect("compiles");
     assert!(plan.clif().expect("kept").contains("function"));
     assert!(!plan.asm().expect("kept").is_empty());
@@ -208,9 +176,8 @@ fn products_with_and_without_packing_agree_and_see_new_weights() {
                 for (i, out) in want.iter_mut().enumerate() {
                     let (z, r, c) = (i / 12, i / 4 % 3, i % 4);
                     let zb = if shared { 0 } else { z };
-                    let sum: f32 = (0..5)
-                        .map(|t| a[z * 15 + r * 5 + t] * w[zb * 20 + t * 4 + c])
-                        .sum();
+                    let sum: f32 =
+                        (0..5).map(|t| a[z * 15 + r * 5 + t] * w[zb * 20 + t * 4 + c]).sum();
                     let x = sum + bias[c];
                     *out = match activation {
                         Activation::None => x,
@@ -219,10 +186,7 @@ fn products_with_and_without_packing_agree_and_see_new_weights() {
                 }
                 for plan in &plans {
                     let mut y = vec![0f32; len(12)];
-                    let weight = ArgPtr {
-                        ptr: w.as_mut_ptr().cast(),
-                        version,
-                    };
+                    let weight = ArgPtr { ptr: w.as_mut_ptr().cast(), version };
                     // SAFETY: the slices have the elements that the schedule says.
                     unsafe {
                         plan.run(
@@ -245,15 +209,10 @@ fn products_with_and_without_packing_agree_and_see_new_weights() {
 #[test]
 fn sizes_that_do_not_fit_are_an_error() {
     let mut s = product(1, true, false, Activation::None);
-    let Step::Extern(Extern::Matmul(m)) = &mut s.steps[0] else {
-        unreachable!("made above")
-    };
+    let Step::Extern(Extern::Matmul(m)) = &mut s.steps[0] else { unreachable!("made above") };
     m.b.sizes[1] = 6;
     let error = Plan::compile(s, &PlanOptions::default()).expect_err("k differs");
-    assert!(
-        matches!(error, PlanError::Matmul { step: 0, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, PlanError::Matmul { step: 0, .. }), "{error}");
 }
 
 /// An operator from outside of this name.
@@ -297,34 +256,21 @@ fn registry() -> Arc<ExternRegistry> {
         }
         Ok(())
     });
-    r.register(named("test::fail"), |_: &ExternCtx<'_>| {
-        Err("it does not work".into())
-    });
-    r.register(named("test::panic"), |_: &ExternCtx<'_>| {
-        panic!("out of luck")
-    });
+    r.register(named("test::fail"), |_: &ExternCtx<'_>| Err("it does not work".into()));
+    r.register(named("test::panic"), |_: &ExternCtx<'_>| panic!("out of luck"));
     Arc::new(r)
 }
 
 #[test]
 fn runtime_kernels_are_called_by_name_and_may_fail() {
-    let options = PlanOptions {
-        externs: registry(),
-        ..PlanOptions::default()
-    };
+    let options = PlanOptions { externs: registry(), ..PlanOptions::default() };
     let mut x = [1f32, 2.0, 3.0, 4.0];
     let mut run = |op: &str| {
         let plan = Plan::compile(extern_schedule(op), &options)?;
         let mut y = [0f32; 4];
         // SAFETY: four elements each.
-        unsafe {
-            plan.run(
-                &[ArgPtr::new(x.as_mut_ptr().cast())],
-                &[],
-                &[y.as_mut_ptr().cast()],
-            )
-        }
-        .map(|()| y)
+        unsafe { plan.run(&[ArgPtr::new(x.as_mut_ptr().cast())], &[], &[y.as_mut_ptr().cast()]) }
+            .map(|()| y)
     };
     assert_eq!(run("test::add").expect("runs"), [12.0, 13.0, 14.0, 15.0]);
     let failed = run("test::fail").expect_err("fails").to_string();
@@ -341,25 +287,13 @@ fn runtime_kernels_are_called_by_name_and_may_fail() {
 fn malformed_loop_ir_is_an_error() {
     let broken: [fn(&mut Kernel); 4] = [
         |k| k.stages[0].body[3].op = Op::Binary(BinaryOp::Add, Val(2), Val(9)),
-        |k| {
-            k.stages[0].body[0].op = Op::Load {
-                mem: Mem::Buffer(BufferId(7)),
-                index: along(0),
-            }
-        },
-        |k| {
-            k.stages[0].body[1].op = Op::Carry {
-                stage: 0,
-                value: Val(0),
-            }
-        },
+        |k| k.stages[0].body[0].op = Op::Load { mem: Mem::Buffer(BufferId(7)), index: along(0) },
+        |k| k.stages[0].body[1].op = Op::Carry { stage: 0, value: Val(0) },
         |k| k.stages[0].body[2].dtype = DType::I64,
     ];
     for (i, f) in broken.into_iter().enumerate() {
         let mut s = chain(8);
-        let Step::Kernel(k) = &mut s.steps[0] else {
-            unreachable!("made above")
-        };
+        let Step::Kernel(k) = &mut s.steps[0] else { unreachable!("made above") };
         f(k);
         let error = Plan::compile(s, &PlanOptions::default()).expect_err("malformed");
         assert!(error.to_string().contains("malformed"), "{i}: {error}");

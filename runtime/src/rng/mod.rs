@@ -68,12 +68,7 @@ impl Stream {
     }
 
     fn of(engine: Engine, seed: u64) -> Stream {
-        Stream {
-            engine,
-            seed,
-            next_normal: None,
-            next_normal_f32: None,
-        }
+        Stream { engine, seed, next_normal: None, next_normal_f32: None }
     }
 
     /// The seed that the stream began with.
@@ -186,10 +181,7 @@ impl Stream {
             Engine::Philox(_) => PHILOX_STATE,
         };
         if bytes.len() != expected {
-            return Err(StateError::Size {
-                expected,
-                found: bytes.len(),
-            });
+            return Err(StateError::Size { expected, found: bytes.len() });
         }
         let int = |at: usize, size: usize| {
             let bytes = bytes[at..at + size].iter().rev();
@@ -264,10 +256,7 @@ mod tests {
                 }
             }
             let state = stream.state();
-            assert!(matches!(
-                stream.set_state(&state[1..]),
-                Err(StateError::Size { .. })
-            ));
+            assert!(matches!(stream.set_state(&state[1..]), Err(StateError::Size { .. })));
             assert_eq!(stream.state(), state);
         }
         let mut stream = Stream::mt19937(0);

@@ -38,17 +38,11 @@ impl Mt19937 {
         let mut x = seed;
         for (i, word) in state.iter_mut().enumerate() {
             if i > 0 {
-                x = 1_812_433_253u32
-                    .wrapping_mul(x ^ (x >> 30))
-                    .wrapping_add(i as u32);
+                x = 1_812_433_253u32.wrapping_mul(x ^ (x >> 30)).wrapping_add(i as u32);
             }
             *word = x;
         }
-        Mt19937 {
-            state,
-            left: 1,
-            next: 0,
-        }
+        Mt19937 { state, left: 1, next: 0 }
     }
 
     /// The engine with this state: its words, one more than the number of words left, and the index

@@ -33,11 +33,7 @@ pub struct Philox {
 impl Philox {
     /// The stream of a seed, from counter value `offset` of a subsequence on.
     pub fn new(seed: u64, subsequence: u64, offset: u64) -> Philox {
-        Philox {
-            seed,
-            subsequence,
-            offset,
-        }
+        Philox { seed, subsequence, offset }
     }
 
     /// The four numbers of the `index`-th counter value from the offset on. The counter is 128 bits
@@ -45,12 +41,7 @@ impl Philox {
     pub fn block(&self, index: u64) -> [u32; 4] {
         let (low, carry) = self.offset.overflowing_add(index);
         let high = self.subsequence.wrapping_add(u64::from(carry));
-        let counter = [
-            low as u32,
-            (low >> 32) as u32,
-            high as u32,
-            (high >> 32) as u32,
-        ];
+        let counter = [low as u32, (low >> 32) as u32, high as u32, (high >> 32) as u32];
         philox([self.seed as u32, (self.seed >> 32) as u32], counter)
     }
 
@@ -178,16 +169,8 @@ mod tests {
     #[test]
     fn known_answers() {
         for (counter, key, want) in [
-            (
-                [0; 4],
-                [0; 2],
-                [0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8],
-            ),
-            (
-                [u32::MAX; 4],
-                [u32::MAX; 2],
-                [0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd],
-            ),
+            ([0; 4], [0; 2], [0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8]),
+            ([u32::MAX; 4], [u32::MAX; 2], [0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd]),
             (
                 [0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344],
                 [0xa4093822, 0x299f31d0],

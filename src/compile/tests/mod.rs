@@ -25,10 +25,7 @@ where
     O: TensorTree,
     F: Fn(&I) -> Result<O> + Send + Sync + 'static,
 {
-    let options = CompileOptions {
-        eager_fallback: true,
-        ..CompileOptions::default()
-    };
+    let options = CompileOptions { eager_fallback: true, ..CompileOptions::default() };
     compile_with(options, f)
 }
 

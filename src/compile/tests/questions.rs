@@ -74,10 +74,7 @@ fn a_place_in_the_storage_does_not_move_with_the_argument() {
 fn versions_are_refused() {
     let f = compile(|x: &Tensor| x.add(x.version() as i64));
     let e = f.call(&vec(&[1.0])).unwrap_err();
-    assert!(
-        is_not_captured(&e) && e.to_string().contains("version"),
-        "{e}"
-    );
+    assert!(is_not_captured(&e) && e.to_string().contains("version"), "{e}");
     names_a_line(&e);
     let h = vec(&[1.0]);
     let closed = h.clone();
@@ -143,12 +140,10 @@ fn identity_is_guarded_if_it_is_asked_for() {
         assert_eq!(values(&f.call(&b).unwrap()), [102.0]);
     }
     // a handle of one's own is the same tensor
-    let f = compile(
-        |x: &Tensor| match x.is_same(&x.clone()) && !x.is_same(&x.neg()?) {
-            true => x.neg(),
-            false => x.add(100),
-        },
-    );
+    let f = compile(|x: &Tensor| match x.is_same(&x.clone()) && !x.is_same(&x.neg()?) {
+        true => x.neg(),
+        false => x.add(100),
+    });
     assert_eq!(values(&f.call(&a).unwrap()), [-1.0]);
     assert_eq!(values(&f.call(&b).unwrap()), [-2.0]);
     assert_eq!(f.variants(), 1);
@@ -186,21 +181,12 @@ fn what_only_capture_refuses_is_no_answer() {
     let x = &vec(&[1.0, 2.0]);
     assert_eq!(values(&f(x, mask).unwrap()), [1.0, 2.0]);
     let e = compile(f).call((x, mask)).unwrap_err();
-    assert!(
-        matches!(e.kind(), crate::ErrorKind::NotCaptured { .. }),
-        "{e:?}"
-    );
+    assert!(matches!(e.kind(), crate::ErrorKind::NotCaptured { .. }), "{e:?}");
     // and what eager code takes as well as PyTorch is taken
     let f = |x: &Tensor| -> Result<Tensor> {
         let base = x.copied()?;
         let [a, b] = [0, 1].map(|from| base.narrow(0, from, 4).and_then(|t| t.reshape([2, 2])));
-        aten::addmm_(
-            &a?,
-            &b?,
-            &vec(&[1.0, 2.0, 3.0, 4.0]).reshape([2, 2])?,
-            1.into(),
-            1.into(),
-        )?;
+        aten::addmm_(&a?, &b?, &vec(&[1.0, 2.0, 3.0, 4.0]).reshape([2, 2])?, 1.into(), 1.into())?;
         Ok(base)
     };
     let x = &vec(&[1.0, 2.0, 3.0, 4.0, 5.0]);

@@ -15,18 +15,9 @@ fn reading_a_closed_over_tensor_is_refused() {
         ("view.item", |h| h.reshape(())?.item::<f64>()),
         ("print", |h| {
             let text = h.to_string();
-            Ok(text["tensor([".len()..]
-                .split('.')
-                .next()
-                .unwrap()
-                .parse()
-                .unwrap_or(-1.0))
+            Ok(text["tensor([".len()..].split('.').next().unwrap().parse().unwrap_or(-1.0))
         }),
-        ("swallowed", |h| {
-            Ok(f64::from(
-                h.to_vec::<f32>().unwrap_or_else(|_| vec![-1.0])[0],
-            ))
-        }),
+        ("swallowed", |h| Ok(f64::from(h.to_vec::<f32>().unwrap_or_else(|_| vec![-1.0])[0]))),
         ("swallowed item", |h| Ok(h.item::<f64>().unwrap_or(-1.0))),
     ];
     for (name, read) in reads {
@@ -67,10 +58,7 @@ fn an_operator_that_fails_in_capture_alone_is_not_gone_on_after() {
         Err(_) => x.neg(),
     });
     let e = f.call(&vec(&[1.0, 0.0])).unwrap_err();
-    assert!(
-        is_not_captured(&e) && e.to_string().contains("nonzero"),
-        "{e}"
-    );
+    assert!(is_not_captured(&e) && e.to_string().contains("nonzero"), "{e}");
     names_a_line(&e);
     // as in eager execution
     let f = compile(|x: &Tensor| x.matmul(&x.reshape(&[1, -1])?).or_else(|_| x.neg()));

@@ -97,11 +97,8 @@ fn a_low_precision_from_outside_is_guarded_if_it_matters() {
     });
     let x = Tensor::from_slice(&[1f32; 4], &[2, 2]).unwrap();
     let off = |dtype| {
-        let options = AutocastOptions {
-            dtype: Some(dtype),
-            enabled: false,
-            ..AutocastOptions::default()
-        };
+        let options =
+            AutocastOptions { dtype: Some(dtype), enabled: false, ..AutocastOptions::default() };
         autocast_with(DeviceType::Cpu, options).unwrap()
     };
     for _ in 0..2 {

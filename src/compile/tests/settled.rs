@@ -27,11 +27,7 @@ fn filled_once(table: impl Fn() -> Result<Tensor> + Clone + Send + Sync + 'stati
         }
         let kept = state.get().unwrap();
         assert_eq!(values(kept), expected);
-        assert!(
-            !kept
-                .key_set()
-                .has(crate::dispatch::DispatchKey::Functionalize)
-        );
+        assert!(!kept.key_set().has(crate::dispatch::DispatchKey::Functionalize));
         assert!(kept.extra().is_none());
         // ordinary state from here on: guarded, written, read
         assert_eq!(values(&f.eager(&x).unwrap()), expected);
@@ -107,17 +103,12 @@ fn views_and_writes_that_are_kept_lie_as_eager_ones_do() {
         let function = move |x: &Tensor| {
             let base = x.mul(2)?;
             let row = base.select(0, 0)?;
-            mine.lock()
-                .unwrap()
-                .extend([base.clone(), row.clone(), x.t()?]);
+            mine.lock().unwrap().extend([base.clone(), row.clone(), x.t()?]);
             row.add_(100)?;
             x.add_(1)?;
             Ok((base, x.clone(), x.select(0, 1)?))
         };
-        let x = Tensor::from_vec([1f32, 2.0, 3.0, 4.0], 4)
-            .unwrap()
-            .view(&[2, 2])
-            .unwrap();
+        let x = Tensor::from_vec([1f32, 2.0, 3.0, 4.0], 4).unwrap().view(&[2, 2]).unwrap();
         let f = match fallback {
             false => compile(function),
             true => eagerly(function),
@@ -191,10 +182,7 @@ fn whatever_error_the_capture_ends_with() {
     });
     let at = Tensor::from_vec([5i64], 1).unwrap();
     let e = f.call((&vec(&[2.0]), &at)).unwrap_err();
-    assert!(
-        is_escape(&e) && e.to_string().contains("index 5 is out of bounds"),
-        "{e}"
-    );
+    assert!(is_escape(&e) && e.to_string().contains("index 5 is out of bounds"), "{e}");
     let lost = state.lock().unwrap().clone();
     for e in [lost.add(1).unwrap_err(), lost.to_vec::<f32>().unwrap_err()] {
         assert!(is_escape(&e) && e.to_string().contains("has none"), "{e}");
@@ -239,9 +227,8 @@ fn arguments_that_share_memory() {
     let mine = masks.clone();
     // found to overlap when the function has run, so that it runs again: the mask is there by then
     let f = compile(move |x: &Tensor, y: &Tensor| {
-        let mask = (mine.lock().unwrap())
-            .get_or_insert_with(|| Tensor::full([2], 3.0).unwrap())
-            .clone();
+        let mask =
+            (mine.lock().unwrap()).get_or_insert_with(|| Tensor::full([2], 3.0).unwrap()).clone();
         x.add_(&mask)?;
         y.mul(&mask)
     });
@@ -315,8 +302,7 @@ fn a_kernel_that_calls_the_function_itself() {
     .args(["x"])
     .register()
     .unwrap();
-    op.register_fake(|x: &Tensor| Tensor::empty_like(&x.narrow(0, 0, 1)?))
-        .unwrap();
+    op.register_fake(|x: &Tensor| Tensor::empty_like(&x.narrow(0, 0, 1)?)).unwrap();
     let h = op.handle().typed::<(&Tensor,), Tensor>().unwrap();
     let state = Arc::new(Mutex::new(vec(&[0.0])));
     let mine = state.clone();

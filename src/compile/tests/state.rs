@@ -75,10 +75,7 @@ fn other_things_that_keep_a_stand_in_are_refused() {
     let last = LAST.lock().unwrap().take().unwrap();
     assert!(last.shares_storage_with(&x));
     last.fill_(5).unwrap();
-    assert_eq!(
-        (values(&x), values(&last)),
-        ([1.0f32, 5.0].to_vec(), [5.0f32].to_vec())
-    );
+    assert_eq!((values(&x), values(&last)), ([1.0f32, 5.0].to_vec(), [5.0f32].to_vec()));
     // a tensor that is dropped in time is not kept
     let f = compile(|x: &Tensor| {
         *LAST.lock().unwrap() = Some(x.clone());
@@ -170,9 +167,7 @@ fn a_tensor_of_nobody_is_refused() {
         let y = std::thread::spawn(move || closed.mul(2)).join().unwrap()?;
         x.add(&y)
     };
-    assert!(is_not_captured(
-        &compile(elsewhere.clone()).call(&vec(&[1.0])).unwrap_err()
-    ));
+    assert!(is_not_captured(&compile(elsewhere.clone()).call(&vec(&[1.0])).unwrap_err()));
     let f = eagerly(elsewhere);
     assert_eq!(values(&f.call(&vec(&[1.0])).unwrap()), [3.0]);
     h.fill_(5).unwrap();
@@ -189,10 +184,7 @@ fn a_table_made_from_data_may_be_kept() {
     assert_eq!(values(&f.call(&vec(&[1.0])).unwrap()), [6.0]);
     // and is an ordinary tensor
     let with = crate::ops::aten::slice_scatter(table, &vec(&[2.0]), 0, None, None, 1).unwrap();
-    assert_eq!(
-        (values(&with), values(table)),
-        ([2.0f32].to_vec(), [5.0f32].to_vec())
-    );
+    assert_eq!((values(&with), values(table)), ([2.0f32].to_vec(), [5.0f32].to_vec()));
 }
 
 #[test]
@@ -227,25 +219,17 @@ fn a_stand_in_on_another_thread_is_refused() {
     }
     let y = |f: &Compiled<Tensor, Tensor>| f.call(&vec(&[3.0]));
     let e = y(&compile(elsewhere)).unwrap_err();
-    assert!(
-        is_not_captured(&e) && e.to_string().contains("on another thread"),
-        "{e}"
-    );
+    assert!(is_not_captured(&e) && e.to_string().contains("on another thread"), "{e}");
     let f = eagerly(elsewhere);
     assert_eq!(values(&y(&f).unwrap()), [6.0]);
     assert_eq!(values(&y(&f).unwrap()), [6.0]);
-    assert!(matches!(
-        &f.events()[..],
-        [CompileEvent::EagerFallback { .. }]
-    ));
+    assert!(matches!(&f.events()[..], [CompileEvent::EagerFallback { .. }]));
     // a function that ignores the error, and one that reads
     let f = compile(|x: &Tensor| elsewhere(x).or_else(|_| x.neg()));
     assert!(is_not_captured(&y(&f).unwrap_err()));
     let f = compile(|x: &Tensor| {
         let copy = x.clone();
-        let read = std::thread::spawn(move || copy.to_vec::<f32>())
-            .join()
-            .unwrap();
+        let read = std::thread::spawn(move || copy.to_vec::<f32>()).join().unwrap();
         x.add(read.map_or(0.0, |v| v[0]))
     });
     assert!(is_not_captured(&y(&f).unwrap_err()));
@@ -259,31 +243,19 @@ fn a_generator_of_ones_own_is_refused_by_the_name_of_the_call() {
     type Draw = fn(&Tensor, &Generator) -> Result<Tensor>;
     let draws: [(&str, Draw); 3] = [
         ("aten::randn.generator", |_, g| Tensor::with(g).randn([2])),
-        ("aten::normal_", |x, g| {
-            crate::ops::aten::normal_(&x.copied()?, 0.0, 1.0, Some(g))
-        }),
-        ("aten::randperm.generator", |_, g| {
-            Tensor::with(g).randperm(2)
-        }),
+        ("aten::normal_", |x, g| crate::ops::aten::normal_(&x.copied()?, 0.0, 1.0, Some(g))),
+        ("aten::randperm.generator", |_, g| Tensor::with(g).randperm(2)),
     ];
     for (op, draw) in draws {
         let mine = g.clone();
         let function = move |x: &Tensor| draw(x, &mine);
-        let e = compile(function.clone())
-            .call(&vec(&[0.0, 0.0]))
-            .unwrap_err();
+        let e = compile(function.clone()).call(&vec(&[0.0, 0.0])).unwrap_err();
         assert!(is_not_captured(&e), "{e}");
-        assert!(
-            e.to_string().contains(op) && e.to_string().contains("manual_seed"),
-            "{e}"
-        );
+        assert!(e.to_string().contains(op) && e.to_string().contains("manual_seed"), "{e}");
         g.set_seed(5);
         let f = eagerly(function);
         let got = f.call(&vec(&[0.0, 0.0])).unwrap();
-        assert!(matches!(
-            &f.events()[..],
-            [CompileEvent::EagerFallback { .. }]
-        ));
+        assert!(matches!(&f.events()[..], [CompileEvent::EagerFallback { .. }]));
         if op != "aten::randperm.generator" {
             assert_eq!(values(&got), expected, "{op}");
         }

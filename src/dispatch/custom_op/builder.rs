@@ -215,11 +215,9 @@ impl CustomOpBuilder {
     /// The schema of the kernel's types. Integers are `SymInt`s, as PyTorch infers them.
     fn infer(&self) -> Result<FunctionSchema> {
         let Some(signature): Option<&Signature> = self.kernel.signature() else {
-            return Err(DispatchError::SchemaMissing {
-                op: self.name.clone(),
-                site: self.site,
-            }
-            .into());
+            return Err(
+                DispatchError::SchemaMissing { op: self.name.clone(), site: self.site }.into()
+            );
         };
         let types = &signature.args;
         let names = match &self.args {
@@ -263,10 +261,8 @@ impl CustomOpBuilder {
 
     fn check(&self, schema: &FunctionSchema) -> Result<()> {
         check_kernel(schema, self.site, &self.kernel, self.site)?;
-        let written: Vec<String> = (schema.args.iter())
-            .filter(|a| a.is_write())
-            .map(|a| a.name.clone())
-            .collect();
+        let written: Vec<String> =
+            (schema.args.iter()).filter(|a| a.is_write()).map(|a| a.name.clone()).collect();
         if let Some(given) = &self.mutates
             && (given.iter().any(|g| !written.contains(g))
                 || written.iter().any(|w| !given.contains(w)))

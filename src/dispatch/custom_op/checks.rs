@@ -17,11 +17,7 @@ pub(super) fn trivial_fake(op: OperatorHandle, stack: &mut Stack) -> Result<()> 
     };
     let schema = op.schema().ok_or_else(no_fake)?;
     let echoes: Option<Vec<usize>> = (0..schema.returns.len())
-        .map(|r| {
-            schema
-                .aliased_argument(r)
-                .filter(|a| schema.args[*a].is_write())
-        })
+        .map(|r| schema.aliased_argument(r).filter(|a| schema.args[*a].is_write()))
         .collect();
     let (Some(echoes), Some(base)) = (echoes, stack.len().checked_sub(schema.args.len())) else {
         return Err(no_fake());
@@ -78,17 +74,10 @@ fn check_outputs(
             .map(|(a, v)| (named(a), v))
             .chain((outputs[..r].iter().enumerate()).map(|(o, v)| (format!("output {o}"), v)));
         for (with, other) in others {
-            let shared = (output.tensors()).any(|t| {
-                other
-                    .tensors()
-                    .any(|o| t.is_same(o) || t.shares_storage_with(o))
-            });
+            let shared = (output.tensors())
+                .any(|t| other.tensors().any(|o| t.is_same(o) || t.shares_storage_with(o)));
             if shared {
-                return Err(refuse(CustomOpError::OutputAliases {
-                    op: name(),
-                    output: r,
-                    with,
-                }));
+                return Err(refuse(CustomOpError::OutputAliases { op: name(), output: r, with }));
             }
         }
     }

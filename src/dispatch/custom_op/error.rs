@@ -14,20 +14,11 @@ pub enum CustomOpError {
         "Attempted to create the custom op {op} with mutates_args={given:?} and schema={schema}. The schema suggests that the op \
          mutates {written:?}, which is different. Please make these consistent"
     )]
-    MutatesArgs {
-        op: String,
-        schema: String,
-        given: Vec<String>,
-        written: Vec<String>,
-    },
+    MutatesArgs { op: String, schema: String, given: Vec<String>, written: Vec<String> },
     #[error(
         "{op}: {given} argument names for a kernel of {want} arguments; `CustomOpBuilder::args` wants one for each"
     )]
-    ArgumentNames {
-        op: String,
-        given: usize,
-        want: usize,
-    },
+    ArgumentNames { op: String, given: usize, want: usize },
     #[error(
         "custom_op with kwarg-only Tensor args. Please make your tensors not kwarg-only. Got: {schema}"
     )]
@@ -52,19 +43,11 @@ pub enum CustomOpError {
          this error is if we have y = custom_op(x) and y and x are the same Tensor. Please instead return a clone of the offending \
          output tensor(s) (e.g. return x.clone()) or refactor the custom operator to not return y"
     )]
-    OutputAliases {
-        op: String,
-        output: usize,
-        with: String,
-    },
+    OutputAliases { op: String, output: usize, with: String },
     #[error(
         "{op}: output {output} must be the argument `{argument}` itself: the schema says that it is returned"
     )]
-    MustReturnArgument {
-        op: String,
-        output: usize,
-        argument: String,
-    },
+    MustReturnArgument { op: String, output: usize, argument: String },
     #[error(
         "Cannot register autograd formula for non-functional operator {op} with schema {schema}. Please create a functional \
          operator and register an autograd formula for that"
@@ -77,11 +60,7 @@ pub enum CustomOpError {
     #[error(
         "{op}: the backward of {inputs} inputs gave {got} gradients; it must give one, or None, for each input"
     )]
-    Gradients {
-        op: String,
-        inputs: usize,
-        got: usize,
-    },
+    Gradients { op: String, inputs: usize, got: usize },
 }
 
 pub(super) fn refuse(error: CustomOpError) -> crate::Error {

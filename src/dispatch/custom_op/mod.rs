@@ -71,9 +71,7 @@ impl CustomOp {
 
     /// The schema.
     pub fn schema(&self) -> &'static FunctionSchema {
-        self.op
-            .schema()
-            .expect("a custom operator is defined as long as it lives")
+        self.op.schema().expect("a custom operator is defined as long as it lives")
     }
 
     /// The kernels that every custom operator has around its function.
@@ -93,9 +91,8 @@ impl CustomOp {
             }),
         )?;
         if schema.is_mutable() || schema.is_view() {
-            let written: Vec<usize> = (0..schema.args.len())
-                .filter(|i| schema.args[*i].is_write())
-                .collect();
+            let written: Vec<usize> =
+                (0..schema.args.len()).filter(|i| schema.args[*i].is_write()).collect();
             let arguments = schema.args.len();
             self.library.impl_at(
                 &self.base,
@@ -157,9 +154,7 @@ impl CustomOp {
                     _ => op.redispatch_boxed(K::CPU.into(), stack),
                 }
             });
-            self.library
-                .at(site.file, site.line)
-                .impl_at(&self.base, K::BackendSelect, select)?;
+            self.library.at(site.file, site.line).impl_at(&self.base, K::BackendSelect, select)?;
         }
         self.register_at(K::dense(device), kernel, site)?;
         let mut devices = read(&self.state.devices);
@@ -202,9 +197,7 @@ impl CustomOp {
     #[track_caller]
     pub fn register_vmap<M>(&mut self, kernel: impl IntoKernel<M>) -> Result<&mut Self> {
         let site = Site::caller();
-        self.library
-            .at(site.file, site.line)
-            .impl_at(&self.base, K::FuncTorchBatched, kernel)?;
+        self.library.at(site.file, site.line).impl_at(&self.base, K::FuncTorchBatched, kernel)?;
         Ok(self)
     }
 
@@ -227,11 +220,7 @@ impl CustomOp {
         let cast = move |t: &Tensor| {
             let eligible =
                 t.dtype().is_floating() && t.dtype() != DType::F64 && t.device().kind == device;
-            if eligible {
-                t.to_dtype(dtype)
-            } else {
-                Ok(t.clone())
-            }
+            if eligible { t.to_dtype(dtype) } else { Ok(t.clone()) }
         };
         let arguments = self.schema().args.len();
         let kernel = Kernel::boxed(move |op, _, stack| {
@@ -255,9 +244,7 @@ impl CustomOp {
             }
             op.call_boxed(stack)
         });
-        self.library
-            .at(site.file, site.line)
-            .impl_at(&self.base, key, kernel)?;
+        self.library.at(site.file, site.line).impl_at(&self.base, key, kernel)?;
         Ok(self)
     }
 

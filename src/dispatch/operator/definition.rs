@@ -32,13 +32,6 @@ impl Definition {
             .filter(|r| schema.returns[*r].ty == SchemaType::Tensor)
             .filter_map(|r| Some((r, schema.aliased_argument(r)?)))
             .collect();
-        Definition {
-            op,
-            schema,
-            site,
-            inferred,
-            echoes,
-            relevant,
-        }
+        Definition { op, schema, site, inferred, echoes, relevant }
     }
 }

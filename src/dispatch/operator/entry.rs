@@ -119,8 +119,7 @@ impl OperatorEntry {
                 *skipping = *skipping & slot.skipped;
             }
         }
-        self.slots
-            .publish(&records, &by_backend.map(|b| (b & mask).raw()));
+        self.slots.publish(&records, &by_backend.map(|b| (b & mask).raw()));
     }
 
     /// The set without the keys that this operator falls through.

@@ -93,9 +93,7 @@ impl OperatorHandle {
         match self.schema() {
             Some(schema) => Ok(schema.args.len()),
             None => Err((self.gone())
-                .unwrap_or_else(|| DispatchError::NoSchema {
-                    op: self.name().to_string(),
-                })
+                .unwrap_or_else(|| DispatchError::NoSchema { op: self.name().to_string() })
                 .into()),
         }
     }
@@ -403,20 +401,13 @@ impl OperatorHandle {
             requested: Signature::of::<A, R>().to_string(),
             requested_at,
         };
-        if definition
-            .schema
-            .mismatch(&A::types(), &R::types())
-            .is_some()
-        {
+        if definition.schema.mismatch(&A::types(), &R::types()).is_some() {
             return Err(wrong(definition.schema.to_string(), definition.site).into());
         }
         if let Some((kept, site)) = self.0.pin(&Signature::of::<A, R>(), requested_at) {
             return Err(wrong(kept.to_string(), *site).into());
         }
-        Ok(TypedHandle {
-            entry: self.0,
-            types: PhantomData,
-        })
+        Ok(TypedHandle { entry: self.0, types: PhantomData })
     }
 
     fn step(self, special: bool, keys: DispatchKeySet) -> Result<Option<Step>> {
@@ -502,10 +493,6 @@ pub(crate) fn not_found(name: &OperatorName, implemented: bool) -> DispatchError
         name: name.name.clone(),
         overload: name.overload.clone(),
         implemented,
-        similar: if implemented {
-            Vec::new()
-        } else {
-            similar_operators(&name.to_string())
-        },
+        similar: if implemented { Vec::new() } else { similar_operators(&name.to_string()) },
     }
 }

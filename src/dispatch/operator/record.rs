@@ -48,13 +48,7 @@ impl Record {
             Some((f, functor)) => (Some(f), functor),
             None => (None, ptr::null()),
         };
-        Box::leak(Box::new(Record {
-            unboxed,
-            functor,
-            standing,
-            kernel,
-            site,
-        }))
+        Box::leak(Box::new(Record { unboxed, functor, standing, kernel, site }))
     }
 }
 
@@ -68,11 +62,7 @@ pub(super) static MISSING: LazyLock<&'static Record> = LazyLock::new(|| {
             return Err(gone.into());
         }
         let missing = op.missing_kernel(keys);
-        let report =
-            op.0.report
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone();
+        let report = op.0.report.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Err(match report {
             Some(report) => report(&missing),
             None => DispatchError::MissingKernel(Box::new(missing)).into(),

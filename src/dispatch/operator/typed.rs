@@ -174,9 +174,7 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
                 return unsafe { A::invoke(f, record.functor, keys, args) };
             }
         }
-        self.boxed(args, &mut |op, stack| {
-            record.kernel.call_boxed(op, keys, stack)
-        })
+        self.boxed(args, &mut |op, stack| record.kernel.call_boxed(op, keys, stack))
     }
 
     /// Runs a function of boxed values on typed arguments.
@@ -190,11 +188,7 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
         let mut stack = Stack::new();
         A::push(args, &mut stack);
         let echoes: Vec<(usize, Value)> = match self.entry.definition() {
-            Some(d) => d
-                .echoes
-                .iter()
-                .map(|(r, a)| (*r, stack[*a].clone()))
-                .collect(),
+            Some(d) => d.echoes.iter().map(|(r, a)| (*r, stack[*a].clone())).collect(),
             None => Vec::new(),
         };
         run(self.handle(), &mut stack)?;
@@ -235,12 +229,7 @@ impl<A, R> fmt::Debug for TypedOp<A, R> {
 impl<A, R> TypedOp<A, R> {
     /// An operator by name and overload.
     pub const fn new(name: &'static str, overload: &'static str) -> Self {
-        TypedOp {
-            name,
-            overload,
-            entry: AtomicPtr::new(ptr::null_mut()),
-            types: PhantomData,
-        }
+        TypedOp { name, overload, entry: AtomicPtr::new(ptr::null_mut()), types: PhantomData }
     }
 }
 
@@ -267,8 +256,7 @@ impl<A: Args + 'static, R: Ret> TypedOp<A, R> {
     fn resolve(&self) -> Result<TypedHandle<A, R>> {
         let name = OperatorName::new(self.name, self.overload);
         let op = dispatcher::find_or_error(&name)?.typed::<A, R>()?;
-        self.entry
-            .store(ptr::from_ref(op.entry).cast_mut(), Ordering::Release);
+        self.entry.store(ptr::from_ref(op.entry).cast_mut(), Ordering::Release);
         Ok(op)
     }
 

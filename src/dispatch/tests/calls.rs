@@ -18,13 +18,9 @@ fn keys_seen(keys: DispatchKeySet, _x: &Tensor) -> crate::Result<i64> {
 #[test]
 fn functions_and_closures_are_kernels() {
     let mut lib = Library::new("t_calls").unwrap();
-    let op = lib
-        .def("f(Tensor a, Tensor b, *, Scalar alpha=1) -> Tensor")
-        .unwrap();
+    let op = lib.def("f(Tensor a, Tensor b, *, Scalar alpha=1) -> Tensor").unwrap();
     lib.impl_at("f", K::CPU, add_like).unwrap();
-    let typed = op
-        .typed::<(&'static Tensor, &'static Tensor, Scalar), Tensor>()
-        .unwrap();
+    let typed = op.typed::<(&'static Tensor, &'static Tensor, Scalar), Tensor>().unwrap();
     let (a, b) = (cpu(), cpu());
     assert!(typed.call((&a, &b, Scalar::Int(1))).unwrap().is_same(&a));
     assert!(typed.call((&a, &b, Scalar::Int(0))).unwrap().is_same(&b));
@@ -48,12 +44,7 @@ fn functions_and_closures_are_kernels() {
               y: Option<f64>,
               b: bool| {
             seen.fetch_add(n.iter().sum::<i64>() + s.len() as i64, Ordering::Relaxed);
-            let all = x
-                .into_iter()
-                .chain(l)
-                .chain(o.iter().flatten())
-                .cloned()
-                .collect::<Vec<_>>();
+            let all = x.into_iter().chain(l).chain(o.iter().flatten()).cloned().collect::<Vec<_>>();
             Ok((all, if b { y.unwrap_or(-1.0) } else { 0.0 }))
         },
     )
@@ -68,10 +59,7 @@ fn functions_and_closures_are_kernels() {
         Value::Int(4),
         true.into(),
     ];
-    operator("t_calls::g")
-        .unwrap()
-        .call_boxed(&mut stack)
-        .unwrap();
+    operator("t_calls::g").unwrap().call_boxed(&mut stack).unwrap();
     assert_eq!(counter.load(Ordering::Relaxed), 6);
     match &stack[..] {
         [Value::TensorList(l), Value::Double(y)] => {
@@ -121,8 +109,7 @@ fn fallthrough_of_one_backend() {
     let op = lib.def("f(Tensor x, Tensor y) -> int").unwrap();
     lib.impl_at("f", K::CPU, says(0)).unwrap();
     lib.impl_at("f", K::CUDA, says(1)).unwrap();
-    lib.impl_at("f", K::SparseCPU, Kernel::fallthrough())
-        .unwrap();
+    lib.impl_at("f", K::SparseCPU, Kernel::fallthrough()).unwrap();
     lib.impl_at("f", K::SparseCUDA, says(2)).unwrap();
     let run = |a: K, b: K| {
         let mut stack = vec![tensor(&[a]).into(), tensor(&[b]).into()];
@@ -136,20 +123,15 @@ fn fallthrough_of_one_backend() {
     // a redispatch does not mask
     let mut stack = vec![Value::None, Value::None];
     let error = message(op.redispatch_boxed(K::SparseCPU.into(), &mut stack));
-    assert!(
-        error.contains("the fallthrough kernel of SparseCPU was called"),
-        "{error}"
-    );
+    assert!(error.contains("the fallthrough kernel of SparseCPU was called"), "{error}");
 }
 
 #[test]
 fn lists_of_tensors_count_optional_lists_do_not() {
     let mut lib = Library::new("t_lists").unwrap();
-    for (name, ty, found) in [
-        ("a", "Tensor[]", true),
-        ("b", "Tensor?[]", true),
-        ("c", "Tensor[]?", false),
-    ] {
+    for (name, ty, found) in
+        [("a", "Tensor[]", true), ("b", "Tensor?[]", true), ("c", "Tensor[]?", false)]
+    {
         lib.def(&format!("{name}({ty} x) -> int")).unwrap();
         lib.impl_at(name, K::CPU, says(1)).unwrap();
         let op = operator(&format!("t_lists::{name}")).unwrap();
@@ -190,17 +172,13 @@ fn typed_calls_reach_boxed_kernels() {
         "f",
         K::CPU,
         Kernel::boxed(|_, _, stack| {
-            let Some(Value::IntList(n)) = stack.pop() else {
-                panic!("no list")
-            };
+            let Some(Value::IntList(n)) = stack.pop() else { panic!("no list") };
             stack.push(Value::Int(n.len() as i64));
             Ok(())
         }),
     )
     .unwrap();
-    let typed = op
-        .typed::<(&'static Tensor, &'static [i64]), (Tensor, i64)>()
-        .unwrap();
+    let typed = op.typed::<(&'static Tensor, &'static [i64]), (Tensor, i64)>().unwrap();
     let x = cpu();
     let (y, n) = typed.call((&x, &[4, 5, 6])).unwrap();
     assert!(y.is_same(&x));
@@ -218,17 +196,12 @@ fn typed_calls_reach_boxed_kernels() {
         }),
     )
     .unwrap();
-    let typed = operator("t_boxed::g_")
-        .unwrap()
-        .typed::<Unary, Tensor>()
-        .unwrap();
+    let typed = operator("t_boxed::g_").unwrap().typed::<Unary, Tensor>().unwrap();
     assert!(typed.call((&x,)).unwrap().is_same(&x));
 
     // and a kernel that leaves the wrong thing is found out
     lib.impl_at("f", K::CPU, says(1)).unwrap();
-    let typed = op
-        .typed::<(&'static Tensor, &'static [i64]), (Tensor, i64)>()
-        .unwrap();
+    let typed = op.typed::<(&'static Tensor, &'static [i64]), (Tensor, i64)>().unwrap();
     let error = message(typed.call((&x, &[])));
     assert!(
         error.contains("should have left (Tensor, int) on the stack and left (int)"),
@@ -243,15 +216,9 @@ fn a_handle_must_ask_for_the_right_types() {
     assert!(op.typed::<(&'static Tensor, i64), Tensor>().is_ok());
     let error = message(op.typed::<(&'static Tensor, f64), Tensor>());
     assert!(error.contains("with a wrong signature"), "{error}");
-    assert!(
-        error.contains("accessed/called as: (Tensor _0, float _1) -> Tensor _0"),
-        "{error}"
-    );
+    assert!(error.contains("accessed/called as: (Tensor _0, float _1) -> Tensor _0"), "{error}");
     let error = message(op.typed::<Unary, Tensor>());
-    assert!(
-        error.contains("t_handle::f(Tensor x, SymInt n) -> Tensor"),
-        "{error}"
-    );
+    assert!(error.contains("t_handle::f(Tensor x, SymInt n) -> Tensor"), "{error}");
 
     static MISSING: TypedOp<Unary, Tensor> = TypedOp::new("t_handle::nothing", "ov");
     assert!(message(MISSING.get()).contains("Could not find schema for t_handle::nothing.ov"));
@@ -290,19 +257,12 @@ fn missing_kernels_list_what_there_is() {
     ] {
         assert!(error.contains(want), "{error}");
     }
-    assert!(
-        !error.contains("This build has no CPU") && error.lines().count() == 3,
-        "{error}"
-    );
+    assert!(!error.contains("This build has no CPU") && error.lines().count() == 3, "{error}");
     let mps = message(typed.call((&tensor(&[K::MPS]),)));
-    assert!(
-        mps.contains("This build has no MPS: no operator has a kernel for it."),
-        "{mps}"
-    );
+    assert!(mps.contains("This build has no MPS: no operator has a kernel for it."), "{mps}");
     let meta = tensor(&[K::Meta]);
     assert!(message(typed.call((&meta,))).contains("t_missing::f: there is no Meta kernel"));
-    lib.impl_at("f", K::CompositeImplicitAutograd, says(1))
-        .unwrap();
+    lib.impl_at("f", K::CompositeImplicitAutograd, says(1)).unwrap();
     lib.impl_at("f", K::SparseCPU, says(2)).unwrap();
     let other = tensor(&[K::AutogradOther]);
     assert!(message(typed.call((&other,))).contains("ambiguous"));
@@ -314,15 +274,9 @@ fn missing_kernels_list_what_there_is() {
 fn boxed_arguments_are_checked() {
     let mut lib = Library::new("t_args").unwrap();
     let op = lib.def("f(Tensor x, int n) -> int").unwrap();
-    lib.impl_at("f", K::CPU, |_: &Tensor, n: i64| Ok(n))
-        .unwrap();
-    let error = op
-        .call_boxed(&mut vec![cpu().into(), "two".into()])
-        .unwrap_err();
-    assert_eq!(
-        (error.op(), error.location().is_some()),
-        (Some("t_args::f"), true)
-    );
+    lib.impl_at("f", K::CPU, |_: &Tensor, n: i64| Ok(n)).unwrap();
+    let error = op.call_boxed(&mut vec![cpu().into(), "two".into()]).unwrap_err();
+    assert_eq!((error.op(), error.location().is_some()), (Some("t_args::f"), true));
     let error = error.kind().to_string();
     assert_eq!(
         error.lines().collect::<Vec<_>>()[..3],
@@ -333,10 +287,7 @@ fn boxed_arguments_are_checked() {
         ]
     );
     let error = message(op.redispatch_boxed(K::CPU.into(), &mut vec![cpu().into()]));
-    assert!(
-        error.contains("takes 2 arguments, but the stack holds 1"),
-        "{error}"
-    );
+    assert!(error.contains("takes 2 arguments, but the stack holds 1"), "{error}");
 }
 
 #[test]
@@ -345,13 +296,9 @@ fn the_trace_is_indented_by_depth() {
     let f = lib.def("f.ov(Tensor x) -> int").unwrap();
     let g = lib.def("g(Tensor x) -> int").unwrap();
     let typed = f.typed::<Unary, i64>().unwrap();
-    lib.impl_at(
-        "f.ov",
-        K::AutogradCPU,
-        move |keys: DispatchKeySet, x: &Tensor| {
-            typed.redispatch(keys & DispatchKeySet::AFTER_AUTOGRAD, (x,))
-        },
-    )
+    lib.impl_at("f.ov", K::AutogradCPU, move |keys: DispatchKeySet, x: &Tensor| {
+        typed.redispatch(keys & DispatchKeySet::AFTER_AUTOGRAD, (x,))
+    })
     .unwrap();
     lib.impl_at("f.ov", K::CPU, move |x: &Tensor| {
         let _below = ExcludeGuard::below_autograd();
@@ -366,8 +313,7 @@ fn the_trace_is_indented_by_depth() {
     let before = call_count();
     let (out, lines) = capture(|| {
         let first = typed.call((&x,)).unwrap();
-        g.redispatch_boxed(K::CPU.into(), &mut vec![(&x).into()])
-            .unwrap();
+        g.redispatch_boxed(K::CPU.into(), &mut vec![(&x).into()]).unwrap();
         first
     });
     assert_eq!(out, 3);
@@ -449,8 +395,7 @@ fn a_name_without_an_overload_is_its_default() {
     let mut lib = Library::new("t_default").unwrap();
     lib.def("f.Tensor(Tensor x, Tensor y) -> int").unwrap();
     lib.def("f.Scalar(Tensor x, Scalar y) -> int").unwrap();
-    lib.impl_at("f", K::CPU, |_: &Tensor, _: &Tensor| Ok(7i64))
-        .unwrap();
+    lib.impl_at("f", K::CPU, |_: &Tensor, _: &Tensor| Ok(7i64)).unwrap();
     assert!(operator("t_default::f.Tensor").unwrap().has_kernel(K::CPU));
     // a name that an operator has is that operator
     lib.def("f(Tensor x) -> int").unwrap();

@@ -34,17 +34,12 @@ fn calls_go_on_while_kernels_come_and_go() {
         while round < 60 || calls.load(Ordering::Relaxed) < 100 {
             let mut late = Library::implementation("t_threads", K::Undefined).unwrap();
             late.impl_at("f", K::CPU, |_: &Tensor| Ok(1i64)).unwrap();
-            late.impl_at(
-                "f",
-                K::AutogradCPU,
-                move |keys: DispatchKeySet, x: &Tensor| {
-                    Ok(100 + typed.redispatch(keys & DispatchKeySet::AFTER_AUTOGRAD, (x,))?)
-                },
-            )
+            late.impl_at("f", K::AutogradCPU, move |keys: DispatchKeySet, x: &Tensor| {
+                Ok(100 + typed.redispatch(keys & DispatchKeySet::AFTER_AUTOGRAD, (x,))?)
+            })
             .unwrap();
             if round % 2 == 0 {
-                late.impl_at("f", K::AutogradCPU, Kernel::fallthrough())
-                    .unwrap();
+                late.impl_at("f", K::AutogradCPU, Kernel::fallthrough()).unwrap();
             }
             std::thread::yield_now();
             round += 1;
@@ -130,11 +125,7 @@ fn fallbacks_come_and_go() {
     while_changing(
         |round| {
             let mut lib = Library::fallbacks(key).unwrap();
-            let kernel = if round % 2 == 0 {
-                says(7)
-            } else {
-                Kernel::fallthrough()
-            };
+            let kernel = if round % 2 == 0 { says(7) } else { Kernel::fallthrough() };
             lib.fallback(kernel).unwrap();
         },
         || {

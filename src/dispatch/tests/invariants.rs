@@ -42,22 +42,14 @@ fn masks() {
     let rows: &[(&[K], &[K], &str)] = &[
         // of one backend: only its calls skip the key
         (&[K::AutogradCPU], &[K::CPU, K::AutogradCPU], "(CPU)"),
-        (
-            &[K::AutogradCPU],
-            &[K::CUDA, K::AutogradCUDA],
-            "(CUDA, AutogradCUDA)",
-        ),
+        (&[K::AutogradCPU], &[K::CUDA, K::AutogradCUDA], "(CUDA, AutogradCUDA)"),
         // the highest backend of the call decides for all of it
         (
             &[K::AutogradCPU],
             &[K::CPU, K::CUDA, K::AutogradCPU],
             "(CPU, CUDA, AutogradCPU, AutogradCUDA)",
         ),
-        (
-            &[K::AutogradCUDA],
-            &[K::CPU, K::CUDA, K::AutogradCPU],
-            "(CPU, CUDA)",
-        ),
+        (&[K::AutogradCUDA], &[K::CPU, K::CUDA, K::AutogradCPU], "(CPU, CUDA)"),
         // dense and sparse: the dense kernel with a dense set
         (&[K::SparseCPU], &[K::CPU, K::SparseCPU], "(CPU)"),
         (&[K::SparseCPU], &[K::SparseMeta], "(SparseMeta)"),
@@ -65,25 +57,13 @@ fn masks() {
         (&[K::CPU], &[K::CPU], "()"),
         // without a backend the CPU's entry serves
         (&[K::AutogradCPU], &[K::AutogradFunctionality], "()"),
-        (
-            &[K::AutogradCUDA, K::Tracer],
-            &[K::Tracer, K::FPGA],
-            "(FPGA)",
-        ),
+        (&[K::AutogradCUDA, K::Tracer], &[K::Tracer, K::FPGA], "(FPGA)"),
         // of a key that is not per backend: all calls
         (&[K::FPGA], &[K::FPGA, K::CPU], "(CPU)"),
         (&[K::FPGA], &[K::FPGA, K::Meta], "(Meta)"),
-        (
-            &[K::Conjugate, K::AutogradMeta],
-            &[K::Meta, K::Conjugate, K::AutogradMeta],
-            "(Meta)",
-        ),
+        (&[K::Conjugate, K::AutogradMeta], &[K::Meta, K::Conjugate, K::AutogradMeta], "(Meta)"),
         // an alias is a fallthrough at each of its keys
-        (
-            &[K::Autograd],
-            &[K::HIP, K::AutogradHIP, K::AutogradOther],
-            "(HIP)",
-        ),
+        (&[K::Autograd], &[K::HIP, K::AutogradHIP, K::AutogradOther], "(HIP)"),
     ];
     for (falls, call, left) in rows {
         let mut lib = Library::new("t_mask_rows").unwrap();
@@ -96,11 +76,7 @@ fn masks() {
             lib.impl_at("f", *key, Kernel::fallthrough()).unwrap();
         }
         let got = op.masked(set(call)).to_string();
-        assert_eq!(
-            got,
-            format!("DispatchKeySet{left}"),
-            "{falls:?} and {call:?}"
-        );
+        assert_eq!(got, format!("DispatchKeySet{left}"), "{falls:?} and {call:?}");
     }
 }
 
@@ -124,21 +100,12 @@ fn composites_at_autograd_keys() {
     use BackendComponent as B;
     let rule = |slot: K, registered: &[K]| rule_for(slot, |k| registered.contains(&k), false).1;
     for b in B::ALL {
-        let [dense, sparse, quantized, nested, autograd] = [
-            K::Dense,
-            K::Sparse,
-            K::Quantized,
-            K::NestedTensor,
-            K::AutogradFunctionality,
-        ]
-        .map(|f| f.on_backend(b));
+        let [dense, sparse, quantized, nested, autograd] =
+            [K::Dense, K::Sparse, K::Quantized, K::NestedTensor, K::AutogradFunctionality]
+                .map(|f| f.on_backend(b));
         // a kernel for the backend takes the composite away, but for three backends
         let exempt = matches!(b, B::HIP | B::VE | B::MTIA);
-        let with_kernel = if exempt {
-            Provenance::Math
-        } else {
-            Provenance::Missing
-        };
+        let with_kernel = if exempt { Provenance::Math } else { Provenance::Missing };
         for (registered, want) in [
             (&[CIA][..], Provenance::Math),
             (&[CIA, dense], with_kernel),
@@ -151,11 +118,7 @@ fn composites_at_autograd_keys() {
             (&[CIA, CEA, K::Autograd], Provenance::Autograd),
             (&[CIA, K::Autograd], Provenance::Math),
         ] {
-            assert_eq!(
-                rule(autograd, registered),
-                want,
-                "{autograd}: {registered:?}"
-            );
+            assert_eq!(rule(autograd, registered), want, "{autograd}: {registered:?}");
         }
         // only kernels of backends that are dense, with a key of their own, leave this one alone
         for (registered, want) in [
@@ -195,17 +158,8 @@ fn the_undefined_slot() {
         assert_eq!(rule(registered, true), want, "{registered:?}");
     }
     // keys without a slot are served by nothing
-    for key in [
-        K::Dense,
-        K::StartOfDenseBackends,
-        CIA,
-        K::EndOfFunctionalityKeys,
-    ] {
-        assert_eq!(
-            rule_for(key, |_| true, true).1,
-            Provenance::Missing,
-            "{key:?}"
-        );
+    for key in [K::Dense, K::StartOfDenseBackends, CIA, K::EndOfFunctionalityKeys] {
+        assert_eq!(rule_for(key, |_| true, true).1, Provenance::Missing, "{key:?}");
     }
 }
 

@@ -23,16 +23,7 @@ fn with_keys(keys: DispatchKeySet) -> Tensor {
     let storage = Storage::without_data(0);
     let sizes = Dims::from_slice(&[0]);
     let strides = Dims::from_slice(&[1]);
-    Tensor::build_with(
-        storage,
-        DType::F32,
-        Device::META,
-        sizes,
-        strides,
-        0,
-        keys,
-        None,
-    )
+    Tensor::build_with(storage, DType::F32, Device::META, sizes, strides, 0, keys, None)
 }
 
 /// A tensor that carries some keys and no data.

@@ -118,27 +118,12 @@ fn observed_consequences() {
         ),
         (
             &[K::SparseCPU, CIA],
-            &[
-                (K::AutogradOther, "ambiguous autogradother"),
-                (K::AutogradCPU, math),
-            ],
+            &[(K::AutogradOther, "ambiguous autogradother"), (K::AutogradCPU, math)],
         ),
-        (
-            &[K::QuantizedCPU, CIA, AG],
-            &[(K::AutogradOther, "ambiguous autogradother")],
-        ),
-        (
-            &[K::FPGA, CIA, CEA],
-            &[(K::AutogradOther, "ambiguous autogradother")],
-        ),
-        (
-            &[K::FPGA, CIA, K::AutogradOther],
-            &[(K::AutogradOther, "kernel")],
-        ),
-        (
-            &[K::HIP, CIA],
-            &[(K::HIP, "kernel"), (K::AutogradHIP, math)],
-        ),
+        (&[K::QuantizedCPU, CIA, AG], &[(K::AutogradOther, "ambiguous autogradother")]),
+        (&[K::FPGA, CIA, CEA], &[(K::AutogradOther, "ambiguous autogradother")]),
+        (&[K::FPGA, CIA, K::AutogradOther], &[(K::AutogradOther, "kernel")]),
+        (&[K::HIP, CIA], &[(K::HIP, "kernel"), (K::AutogradHIP, math)]),
         (&[K::VE, CIA], &[(K::AutogradVE, math)]),
         (&[K::MTIA, CIA], &[(K::AutogradMTIA, math)]),
         (
@@ -162,19 +147,11 @@ fn observed_consequences() {
         ),
         (
             &[CEANF],
-            &[
-                (K::XLA, none),
-                (K::Lazy, none),
-                (K::CPU, backend),
-                (K::SparseCsrCPU, backend),
-            ],
+            &[(K::XLA, none), (K::Lazy, none), (K::CPU, backend), (K::SparseCsrCPU, backend)],
         ),
         (&[CEA, CEANF], &[(K::XLA, backend), (K::CPU, backend)]),
         (&[FTBD], &[(K::FuncTorchBatched, "batched kernel")]),
-        (
-            &[FTBD, K::FuncTorchBatched],
-            &[(K::FuncTorchBatched, "kernel")],
-        ),
+        (&[FTBD, K::FuncTorchBatched], &[(K::FuncTorchBatched, "kernel")]),
     ];
     for (registered, slots) in rows {
         // both orders: c10's own table is stale in one of them for some rows
@@ -233,9 +210,7 @@ fn model(registered: &[K], slot: K) -> Option<K> {
     }
     if has(CIA) && slot.is_included_in(CIA) {
         let backends = slot.backends_behind_autograd();
-        let direct = registered
-            .iter()
-            .any(|k| k.is_runtime() && backends.has(*k));
+        let direct = registered.iter().any(|k| k.is_runtime() && backends.has(*k));
         if slot == K::AutogradOther && direct {
             return None;
         }

@@ -20,10 +20,7 @@ fn refusals() {
             "Only a single TORCH_LIBRARY can be used to register the namespace t_refuse",
         ),
         (message(Library::new("_")), "'_' is not a namespace"),
-        (
-            message(Library::fragment("a::b")),
-            "'a::b' is not a namespace",
-        ),
+        (message(Library::fragment("a::b")), "'a::b' is not a namespace"),
         (
             message(cpu.def("g(Tensor x) -> Tensor")),
             "Cannot define an operator inside of a TORCH_LIBRARY_IMPL block",
@@ -41,45 +38,27 @@ fn refusals() {
             "Explicitly provided namespace (other) does not match",
         ),
         (message(lib.def("g")), "only the operator name was given"),
-        (
-            message(lib.def_with("g", says(0))),
-            "only the operator name was given",
-        ),
+        (message(lib.def_with("g", says(0))), "only the operator name was given"),
         (message(lib.def("g(t x) -> t")), "type variables"),
-        (
-            message(lib.def("g.default(int x) -> int")),
-            "default is not a legal overload name",
-        ),
+        (message(lib.def("g.default(int x) -> int")), "default is not a legal overload name"),
         (message(lib.def("g(Tensor x -> Tensor")), "<--- HERE"),
         (
             message(cpu.impl_at("known", K::CUDA, unary)),
             "Explicitly provided dispatch key (CUDA) is inconsistent",
         ),
-        (
-            message(cpu.impl_("other::known", unary)),
-            "Explicitly provided namespace (other)",
-        ),
-        (
-            message(lib.impl_at("known", K::Dense, unary)),
-            "Dense has no slot of its own",
-        ),
+        (message(cpu.impl_("other::known", unary)), "Explicitly provided namespace (other)"),
+        (message(lib.impl_at("known", K::Dense, unary)), "Dense has no slot of its own"),
         (
             message(lib.fallback(says(0))),
             "Cannot define a fallback for the operators of one namespace (t_refuse)",
         ),
-        (
-            message(wild.fallback(says(0))),
-            "a fallback needs a dispatch key",
-        ),
+        (message(wild.fallback(says(0))), "a fallback needs a dispatch key"),
         (
             message(wild.fallback_at(K::TESTING_ONLY_GenericMode, says(1))),
             "Tried to register multiple backend fallbacks for the same dispatch key TESTING_ONLY_GenericMode; \
              previous registration registered at",
         ),
-        (
-            message(operator("t_refuse::nothing")),
-            "Could not find schema for t_refuse::nothing.",
-        ),
+        (message(operator("t_refuse::nothing")), "Could not find schema for t_refuse::nothing."),
     ] {
         assert!(got.contains(want), "{got}\n  lacks: {want}");
     }
@@ -99,21 +78,14 @@ fn kernels_must_fit_the_schema() {
         assert!(one.contains(want), "{one}");
     }
     let other = message(lib.impl_at("f", K::CPU, |x: &Tensor, _: f64| Ok(x.clone())));
-    assert!(
-        other.contains("Type mismatch in argument 2: int vs float"),
-        "{other}"
-    );
+    assert!(other.contains("Type mismatch in argument 2: int vs float"), "{other}");
     let ret = message(lib.impl_at("f", K::CPU, |_: &Tensor, n: i64| Ok(n)));
-    assert!(
-        ret.contains("Type mismatch in return 1: Tensor vs int"),
-        "{ret}"
-    );
+    assert!(ret.contains("Type mismatch in return 1: Tensor vs int"), "{ret}");
     // a boxed kernel has no types to check
     lib.impl_at("f", K::CPU, says(1)).unwrap();
 
     // the same, with the schema last
-    lib.impl_at("late", K::CPU, |x: &Tensor| Ok(x.clone()))
-        .unwrap();
+    lib.impl_at("late", K::CPU, |x: &Tensor| Ok(x.clone())).unwrap();
     let late: OperatorHandle = find(&"t_fit::late".parse().unwrap()).unwrap();
     assert!(late.schema().is_none());
     assert!(dangling_impls().contains(&late));
@@ -123,10 +95,7 @@ fn kernels_must_fit_the_schema() {
     );
     assert!(dump(late).starts_with("name: t_fit::late\nschema: (none)\nCPU: registered at"));
     let error = message(lib.def("late(int n) -> Tensor"));
-    assert!(
-        error.contains("Type mismatch in argument 1: int vs Tensor"),
-        "{error}"
-    );
+    assert!(error.contains("Type mismatch in argument 1: int vs Tensor"), "{error}");
     assert!(late.schema().is_none());
     assert_eq!(lib.def("late(Tensor x) -> Tensor").unwrap(), late);
 }
@@ -149,11 +118,7 @@ fn a_schema_is_inferred_from_a_kernel() {
     // a kernel at `Undefined` is one without a key
     lib.def("h(Tensor x) -> int").unwrap();
     lib.impl_at("h", K::CATCH_ALL, says(1)).unwrap();
-    assert!(
-        operator("t_infer::h")
-            .unwrap()
-            .has_kernel(K::CompositeImplicitAutograd)
-    );
+    assert!(operator("t_infer::h").unwrap().has_kernel(K::CompositeImplicitAutograd));
 }
 
 #[test]
@@ -161,22 +126,12 @@ fn dumps_read_as_c10s() {
     let _turn = turn();
     let mut lib = Library::new("t_dump").unwrap();
     lib.at("ops.yaml", 7);
-    let op = lib
-        .def("add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor")
-        .unwrap();
+    let op = lib.def("add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor").unwrap();
     let add = |a: &Tensor, _: &Tensor, _: Scalar| Ok(a.clone());
-    lib.at("cpu.rs", 1)
-        .impl_at("add.Tensor", K::CPU, add)
-        .unwrap();
-    lib.at("more.rs", 2)
-        .impl_at("add.Tensor", K::CPU, says(0))
-        .unwrap();
-    lib.at("ag.rs", 3)
-        .impl_at("add.Tensor", K::Autograd, add)
-        .unwrap();
-    lib.at("f.rs", 6)
-        .impl_at("add.Tensor", K::Tracer, Kernel::fallthrough())
-        .unwrap();
+    lib.at("cpu.rs", 1).impl_at("add.Tensor", K::CPU, add).unwrap();
+    lib.at("more.rs", 2).impl_at("add.Tensor", K::CPU, says(0)).unwrap();
+    lib.at("ag.rs", 3).impl_at("add.Tensor", K::Autograd, add).unwrap();
+    lib.at("f.rs", 6).impl_at("add.Tensor", K::Tracer, Kernel::fallthrough()).unwrap();
     assert_eq!(
         dump(op),
         "name: t_dump::add.Tensor\n\
@@ -193,21 +148,11 @@ fn dumps_read_as_c10s() {
     assert_eq!(lines[0], "CPU: registered at more.rs:2 [kernel]");
     assert!(lines.contains(&"Tracer: fallthrough registered at f.rs:6 [kernel]"));
     assert!(lines.contains(&"AutogradCPU: registered at ag.rs:3 [autograd kernel]"));
-    assert!(lines.iter().any(
-        |l| l.starts_with("BackendSelect: fallthrough registered at ")
-            && l.ends_with(" [backend fallback]")
-    ));
-    assert!(
-        dump_registrations(Some(K::Tracer))
-            .lines()
-            .any(|l| l == "t_dump::add.Tensor")
-    );
+    assert!(lines.iter().any(|l| l.starts_with("BackendSelect: fallthrough registered at ")
+        && l.ends_with(" [backend fallback]")));
+    assert!(dump_registrations(Some(K::Tracer)).lines().any(|l| l == "t_dump::add.Tensor"));
     assert!(!dump_registrations(Some(K::CUDA)).contains("t_dump::add.Tensor"));
-    assert!(
-        dump_registrations(None)
-            .lines()
-            .any(|l| l == "t_dump::add.Tensor")
-    );
+    assert!(dump_registrations(None).lines().any(|l| l == "t_dump::add.Tensor"));
 }
 
 #[test]
@@ -216,10 +161,8 @@ fn a_single_cpu_kernel_gives_the_table_of_its_fallbacks() {
     let mut lib = Library::new("t_lines").unwrap();
     let op = lib.def("f(Tensor x) -> int").unwrap();
     lib.impl_at("f", K::CPU, says(0)).unwrap();
-    let keys: Vec<String> = dump_table(op)
-        .lines()
-        .map(|l| l.split(':').next().unwrap().to_string())
-        .collect();
+    let keys: Vec<String> =
+        dump_table(op).lines().map(|l| l.split(':').next().unwrap().to_string()).collect();
     assert_eq!(keys[..2], ["CPU", "Meta"]);
     // ascending by slot
     let mut sorted = keys.clone();
@@ -281,11 +224,7 @@ fn a_fallback_on_an_alias_fills_its_keys() {
     wild.fallback(says(9)).unwrap();
     let mut lib = Library::new("t_alias").unwrap();
     let op = lib.def("f(Tensor x) -> int").unwrap();
-    for key in [
-        K::NestedTensorCPU,
-        K::NestedTensorMeta,
-        K::AutogradNestedTensor,
-    ] {
+    for key in [K::NestedTensorCPU, K::NestedTensorMeta, K::AutogradNestedTensor] {
         assert!(op.has_computed_kernel(key), "{key}");
     }
     let mut again = Library::fallbacks(K::NestedTensorCUDA).unwrap();
@@ -320,8 +259,7 @@ fn accepted() {
     assert_eq!(dangling.registered_keys(), [K::CUDA]);
     // a fallback's own key wins over the block's
     let mut wild = Library::fallbacks(K::TESTING_ONLY_GenericWrapper).unwrap();
-    wild.fallback_at(K::TESTING_ONLY_GenericMode, says(3))
-        .unwrap();
+    wild.fallback_at(K::TESTING_ONLY_GenericMode, says(3)).unwrap();
     assert!(named.has_computed_kernel(K::TESTING_ONLY_GenericMode));
     assert!(!named.has_computed_kernel(K::TESTING_ONLY_GenericWrapper));
 }
@@ -342,20 +280,14 @@ fn duplicates_name_both_places() {
     }
     // and leave what was there
     let f = operator("t_twice::f").unwrap();
-    assert_eq!(
-        f.schema().unwrap().to_string(),
-        "t_twice::f(Tensor x) -> Tensor"
-    );
+    assert_eq!(f.schema().unwrap().to_string(), "t_twice::f(Tensor x) -> Tensor");
     let text = message(Library::new("t_twice"));
     assert_eq!(text.matches("registration.rs:").count(), 2, "{text}");
     assert!(message(lib.def("f.__x(int x) -> int")).contains("__x is not a legal overload name"));
     // a kernel that does not fit leaves no trace, and names the schema's place and its own
     more.at("third.rs", 3);
     let text = message(more.impl_at("f", K::CPU, |x: &Tensor, _: i64| Ok(x.clone())));
-    assert!(
-        text.contains("first.rs:1") && text.contains("third.rs:3"),
-        "{text}"
-    );
+    assert!(text.contains("first.rs:1") && text.contains("third.rs:3"), "{text}");
     assert!(f.registered_keys().is_empty());
     // types that differ among typed kernels: the schema allows `int` only
     let text = message(more.impl_at("f", K::CPU, |_: &Tensor| Ok(1i64)));
@@ -368,21 +300,11 @@ fn histories_are_per_key() {
     let mut lib = Library::new("t_histories").unwrap();
     let op = lib.def("f(Tensor x) -> int").unwrap();
     let mut blocks: Vec<(Library, String)> = Vec::new();
-    let keys = [
-        K::CPU,
-        K::CUDA,
-        K::CPU,
-        K::CompositeImplicitAutograd,
-        K::CPU,
-        K::CUDA,
-    ];
+    let keys = [K::CPU, K::CUDA, K::CPU, K::CompositeImplicitAutograd, K::CPU, K::CUDA];
     for (i, key) in keys.into_iter().enumerate() {
         let before = dump(op) + &dump_table(op);
         let mut block = Library::implementation("t_histories", key).unwrap();
-        block
-            .at("h.rs", i as u32)
-            .impl_("f", says(i as i64))
-            .unwrap();
+        block.at("h.rs", i as u32).impl_("f", says(i as i64)).unwrap();
         blocks.push((block, before));
     }
     let text = dump(op);

@@ -62,20 +62,14 @@ pub(super) fn cached(
     }
     let key = (t.id(), dtype);
     let found = CASTS.with_borrow(|casts| {
-        let found = casts
-            .get(&key)
-            .filter(|c| c.version == t.storage().version());
+        let found = casts.get(&key).filter(|c| c.version == t.storage().version());
         found.map(|c| c.cast.clone())
     });
     if let Some(found) = found {
         return Ok(found);
     }
     let made = cast(t)?;
-    let entry = Cast {
-        source: t.clone(),
-        version: t.storage().version(),
-        cast: made.clone(),
-    };
+    let entry = Cast { source: t.clone(), version: t.storage().version(), cast: made.clone() };
     // dropped after the borrow ends
     let gone: Vec<Cast> = CASTS.with_borrow_mut(|casts| {
         let gone = casts

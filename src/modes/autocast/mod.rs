@@ -105,11 +105,7 @@ pub struct AutocastOptions {
 
 impl Default for AutocastOptions {
     fn default() -> Self {
-        AutocastOptions {
-            dtype: None,
-            enabled: true,
-            cache: None,
-        }
+        AutocastOptions { dtype: None, enabled: true, cache: None }
     }
 }
 
@@ -128,13 +124,7 @@ impl Default for AutocastOptions {
 ///
 /// A device that has no autocast, or a dtype other than `f16` and `bf16`.
 pub fn autocast(device: DeviceType, dtype: Option<DType>) -> Result<Autocast> {
-    autocast_with(
-        device,
-        AutocastOptions {
-            dtype,
-            ..AutocastOptions::default()
-        },
-    )
+    autocast_with(device, AutocastOptions { dtype, ..AutocastOptions::default() })
 }
 
 /// [`autocast`] with options.
@@ -151,24 +141,13 @@ pub fn autocast_with(device: DeviceType, options: AutocastOptions) -> Result<Aut
         outside::asks_autocast();
     }
     let dtype_before = STATE.with(|s| s.set_dtype(key, |before| options.dtype.or(before)));
-    let (excluded_before, cache_before) = (
-        set_excluded(key, !options.enabled),
-        cache::set_enabled(options.cache),
-    );
+    let (excluded_before, cache_before) =
+        (set_excluded(key, !options.enabled), cache::set_enabled(options.cache));
     Ok(STATE.with(|s| {
         let id = s.last_id.get() + 1;
         s.last_id.set(id);
-        s.frames.borrow_mut().push(Frame {
-            id,
-            key,
-            excluded_before,
-            dtype_before,
-            cache_before,
-        });
-        Autocast {
-            id,
-            on_this_thread: PhantomData,
-        }
+        s.frames.borrow_mut().push(Frame { id, key, excluded_before, dtype_before, cache_before });
+        Autocast { id, on_this_thread: PhantomData }
     }))
 }
 
@@ -261,13 +240,10 @@ pub(crate) fn fingerprint(tls: TlsKeySets) -> u64 {
 
 #[cold]
 fn fingerprint_of(excluded: DispatchKeySet) -> u64 {
-    DispatchKeySet::AUTOCAST
-        .iter()
-        .filter(|key| !excluded.has(*key))
-        .fold(1, |all, key| {
-            let half = u64::from(dtype_at(key) == DType::F16);
-            all | (1 + half) << (2 * index(key) + 1)
-        })
+    DispatchKeySet::AUTOCAST.iter().filter(|key| !excluded.has(*key)).fold(1, |all, key| {
+        let half = u64::from(dtype_at(key) == DType::F16);
+        all | (1 + half) << (2 * index(key) + 1)
+    })
 }
 
 /// The kernels that an operator of `aten` gets, by its name.
@@ -286,7 +262,5 @@ pub(super) fn kernels_of(name: &str) -> Vec<(DispatchKey, Kernel)> {
     });
     let name = name.split_once("::").map_or(name, |(_, name)| name);
     let listed = BY_NAME.get(name).into_iter().flatten();
-    listed
-        .map(|&(key, device, policy)| (key, policy::kernel(key, device, policy)))
-        .collect()
+    listed.map(|&(key, device, policy)| (key, policy::kernel(key, device, policy))).collect()
 }

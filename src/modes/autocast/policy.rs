@@ -145,11 +145,7 @@ fn cast(t: &Tensor, device: DeviceType, dtype: DType, key: DispatchKey) -> Resul
         return Ok(t.clone());
     }
     let convert = |t: &Tensor| aten::to_dtype(t, dtype, false, false, None);
-    if dtype == dtype_at(key) {
-        cache::cached(t, dtype, convert)
-    } else {
-        convert(t)
-    }
+    if dtype == dtype_at(key) { cache::cached(t, dtype, convert) } else { convert(t) }
 }
 
 /// Casts the eligible tensors among the arguments. Lists of optional tensors (indices) are

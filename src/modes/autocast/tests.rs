@@ -9,10 +9,7 @@ fn cpu(dtype: Option<DType>) -> Autocast {
 }
 
 fn ones(dtype: DType) -> Tensor {
-    Tensor::from_slice(&[1f32; 4], &[2, 2])
-        .unwrap()
-        .to_dtype(dtype)
-        .unwrap()
+    Tensor::from_slice(&[1f32; 4], &[2, 2]).unwrap().to_dtype(dtype).unwrap()
 }
 
 #[test]
@@ -43,19 +40,13 @@ fn the_lists_are_pytorchs() {
 fn listed_operators_that_exist_have_a_kernel_and_no_others() {
     for device in [DeviceType::Cpu, DeviceType::Cuda, DeviceType::Mps] {
         let key = key_of(device).unwrap();
-        let listed: Vec<String> = autocast_operators(device)
-            .iter()
-            .map(|(name, _)| format!("aten::{name}"))
-            .collect();
+        let listed: Vec<String> =
+            autocast_operators(device).iter().map(|(name, _)| format!("aten::{name}")).collect();
         let mut found = 0;
         for op in all_operators() {
             let name = op.name().to_string();
             if name.starts_with("aten::") && op.schema().is_some() {
-                assert_eq!(
-                    op.has_kernel(key),
-                    listed.contains(&name),
-                    "{name} at {key}"
-                );
+                assert_eq!(op.has_kernel(key), listed.contains(&name), "{name} at {key}");
                 found += usize::from(op.has_kernel(key));
             }
         }
@@ -68,8 +59,7 @@ fn an_operator_that_is_defined_later_gets_its_kernel() {
     let find = || crate::dispatch::find(&OperatorName::new("aten::conv_tbc", ""));
     {
         let mut lib = Library::fragment("aten").unwrap();
-        lib.def("conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor")
-            .unwrap();
+        lib.def("conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor").unwrap();
         let op = find().unwrap();
         for key in [DispatchKey::AutocastCPU, DispatchKey::AutocastCUDA] {
             assert!(op.has_kernel(key));
@@ -78,11 +68,7 @@ fn an_operator_that_is_defined_later_gets_its_kernel() {
     assert!(find().is_none());
 }
 
-type Case = (
-    &'static str,
-    fn(&Tensor) -> Result<Tensor>,
-    [Option<DType>; 4],
-);
+type Case = (&'static str, fn(&Tensor) -> Result<Tensor>, [Option<DType>; 4]);
 
 /// Result dtypes of `f32`, `bf16`, `f16`, `f64` arguments, as `torch.autocast("cpu", dtype)` of
 /// PyTorch 2.15 gives them; `None` is an error there.
@@ -115,17 +101,9 @@ fn cases(low: DType) -> Vec<Case> {
             lower,
         ),
         ("prod", |x| x.prod(), fp32),
-        (
-            "prod.dim_int",
-            |x| aten::prod_dim_int(x, 0, false, None),
-            fp32,
-        ),
+        ("prod.dim_int", |x| aten::prod_dim_int(x, 0, false, None), fp32),
         ("cat", |x| aten::cat(&[x.clone(), x.clone()], 0), promote),
-        (
-            "stack",
-            |x| aten::stack(&[x.clone(), x.clone()], 0),
-            promote,
-        ),
+        ("stack", |x| aten::stack(&[x.clone(), x.clone()], 0), promote),
         ("exp", |x| x.exp(), own),
         ("softmax", |x| x.softmax(0), own),
         ("log_softmax", |x| x.log_softmax(0), own),
@@ -133,11 +111,7 @@ fn cases(low: DType) -> Vec<Case> {
         ("add", |x| x.add(x), own),
         ("relu", |x| x.relu(), own),
         ("mean", |x| x.mean(), own),
-        (
-            "layer_norm",
-            |x| x.layer_norm_with(&[2], None, None, 1e-5),
-            own,
-        ),
+        ("layer_norm", |x| x.layer_norm_with(&[2], None, None, 1e-5), own),
         ("pow", |x| x.pow(2), own),
         ("log", |x| x.log(), own),
         ("addcmul", |x| x.addcmul_with(x, x, 1), own),
@@ -156,9 +130,7 @@ fn result_dtypes_are_pytorchs() {
                 match expected {
                     Some(e) => assert_eq!(got.unwrap().dtype(), e, "{name} of {dtype} to {low}"),
                     None => assert!(
-                        got.unwrap_err()
-                            .to_string()
-                            .contains("Unexpected floating ScalarType"),
+                        got.unwrap_err().to_string().contains("Unexpected floating ScalarType"),
                         "{name} of {dtype}"
                     ),
                 }
@@ -184,10 +156,7 @@ fn guards_nest_and_restore() {
         assert!(!is_autocast_enabled(DeviceType::Cuda));
         assert_eq!(product(), DType::F16);
         {
-            let off = AutocastOptions {
-                enabled: false,
-                ..AutocastOptions::default()
-            };
+            let off = AutocastOptions { enabled: false, ..AutocastOptions::default() };
             let _b = autocast_with(DeviceType::Cpu, off).unwrap();
             assert_eq!(product(), DType::F32);
             // no dtype: as around it
@@ -205,10 +174,7 @@ fn guards_nest_and_restore() {
     assert_eq!(autocast_dtype(DeviceType::Cpu).unwrap(), DType::BF16);
     assert_eq!(autocast_dtype(DeviceType::Cuda).unwrap(), DType::F16);
     assert_eq!(autocast_dtype(DeviceType::Maia).unwrap(), DType::BF16);
-    assert_eq!(
-        TlsKeySets::current().excluded,
-        DispatchKeySet::DEFAULT_EXCLUDED
-    );
+    assert_eq!(TlsKeySets::current().excluded, DispatchKeySet::DEFAULT_EXCLUDED);
     // a new thread starts without
     let _on = cpu(None);
     let there = std::thread::spawn(|| is_autocast_enabled(DeviceType::Cpu));
@@ -232,18 +198,9 @@ fn the_wrapper_casts_and_calls_again_from_the_top() {
     });
     let lines: Vec<&str> = lines.iter().map(|l| l.trim()).collect();
     assert_eq!(lines[0], "[call] op=[aten::mm], key=[AutocastCPU]");
-    assert_eq!(
-        lines
-            .iter()
-            .filter(|l| l.contains("op=[aten::to.dtype]"))
-            .count(),
-        2
-    );
+    assert_eq!(lines.iter().filter(|l| l.contains("op=[aten::to.dtype]")).count(), 2);
     let again = lines.last().unwrap();
-    assert!(
-        again.starts_with("[callBoxed] op=[aten::mm], key=["),
-        "{again}"
-    );
+    assert!(again.starts_with("[callBoxed] op=[aten::mm], key=["), "{again}");
     // the last entry below: at the backend, or at an autograd key that passes it on
     assert!(!again.contains("Autocast"));
 }
@@ -255,10 +212,7 @@ fn parameters_are_cast_once() {
     let x = ones(DType::BF16);
     let casts = |f: &dyn Fn()| {
         let (_, lines) = capture(f);
-        lines
-            .iter()
-            .filter(|l| l.contains("[aten::to.dtype]"))
-            .count()
+        lines.iter().filter(|l| l.contains("[aten::to.dtype]")).count()
     };
     let twice = || {
         x.mm(&w).unwrap();
@@ -277,18 +231,10 @@ fn parameters_are_cast_once() {
         let plain = w.detach().unwrap();
         plain.fill_(2).unwrap();
         assert_eq!(
-            x.mm(&w)
-                .unwrap()
-                .to_dtype(DType::F32)
-                .unwrap()
-                .to_vec::<f32>()
-                .unwrap(),
+            x.mm(&w).unwrap().to_dtype(DType::F32).unwrap().to_vec::<f32>().unwrap(),
             [4.0; 4]
         );
-        let no_cache = AutocastOptions {
-            cache: Some(false),
-            ..AutocastOptions::default()
-        };
+        let no_cache = AutocastOptions { cache: Some(false), ..AutocastOptions::default() };
         let off = autocast_with(DeviceType::Cpu, no_cache).unwrap();
         assert_eq!(casts(&twice), 2);
         drop(off);
@@ -321,10 +267,7 @@ fn every_policy_does_what_it_says() {
         ("append", Policy::Fp32AppendDtype),
     ];
     for (name, policy) in cases {
-        lib.def(&format!(
-            "{name}(Tensor a, Tensor b, *, ScalarType? dtype=None) -> str"
-        ))
-        .unwrap();
+        lib.def(&format!("{name}(Tensor a, Tensor b, *, ScalarType? dtype=None) -> str")).unwrap();
         let seen = |a: &Tensor, b: &Tensor, dtype: Option<DType>| {
             Ok(format!("{} {} {dtype:?}", a.dtype(), b.dtype()))
         };
@@ -344,28 +287,14 @@ fn every_policy_does_what_it_says() {
     use DType::{BF16, F16, F32, F64};
     assert_eq!(call("lower", F32, F16, None).unwrap(), "bf16 bf16 None");
     assert_eq!(call("lower", F64, F32, None).unwrap(), "f64 bf16 None");
-    assert_eq!(
-        call("fp32", BF16, DType::I64, None).unwrap(),
-        "f32 i64 None"
-    );
+    assert_eq!(call("fp32", BF16, DType::I64, None).unwrap(), "f32 i64 None");
     assert_eq!(call("promote", BF16, F32, None).unwrap(), "f32 f32 None");
     assert_eq!(call("promote", BF16, F64, None).unwrap(), "bf16 f64 None");
     assert_eq!(call("set", BF16, F32, None).unwrap(), "bf16 f32 Some(F32)");
-    assert_eq!(
-        call("set", BF16, F32, Some(F64)).unwrap(),
-        "bf16 f32 Some(F64)"
-    );
+    assert_eq!(call("set", BF16, F32, Some(F64)).unwrap(), "bf16 f32 Some(F64)");
     assert_eq!(call("set", F64, F32, None).unwrap(), "f64 f32 None");
-    assert!(
-        call("banned", F32, F32, None)
-            .unwrap_err()
-            .contains("unsafe under autocast")
-    );
-    assert!(
-        call("append", F32, F32, None)
-            .unwrap_err()
-            .contains("no overload")
-    );
+    assert!(call("banned", F32, F32, None).unwrap_err().contains("unsafe under autocast"));
+    assert!(call("append", F32, F32, None).unwrap_err().contains("no overload"));
 }
 
 #[test]
@@ -396,11 +325,8 @@ fn guards_in_a_tuple_leave_nothing_behind() {
     assert_eq!(autocast_dtype(DeviceType::Cpu).unwrap(), DType::BF16);
     assert_eq!(x.mm(&x).unwrap().dtype(), DType::F32);
     let outer = cpu(None);
-    let options = AutocastOptions {
-        enabled: false,
-        cache: Some(false),
-        ..AutocastOptions::default()
-    };
+    let options =
+        AutocastOptions { enabled: false, cache: Some(false), ..AutocastOptions::default() };
     let inner = autocast_with(DeviceType::Cpu, options).unwrap();
     drop(outer);
     assert!(!is_autocast_enabled(DeviceType::Cpu) && !is_autocast_cache_enabled());

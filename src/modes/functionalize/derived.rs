@@ -64,12 +64,7 @@ pub(super) fn form(
     check(schema, &results)?;
     let args = (0..schema.args.len()).map(Source::Argument).collect();
     let derived = define(op, schema, &results)?;
-    Ok(Form {
-        op: derived.op,
-        args,
-        results,
-        runs_original: true,
-    })
+    Ok(Form { op: derived.op, args, results, runs_original: true })
 }
 
 fn check(schema: &FunctionSchema, results: &[Target]) -> Result<()> {
@@ -126,15 +121,8 @@ fn define(op: OperatorHandle, schema: &FunctionSchema, results: &[Target]) -> Re
     if !functional.name.overload.is_empty() {
         base = format!("{base}.{}", functional.name.overload);
     }
-    library.impl_at(
-        &base,
-        DispatchKey::CompositeExplicitAutograd,
-        kernel(derived.clone()),
-    )?;
-    known.push(Known {
-        derived: derived.clone(),
-        _library: library,
-    });
+    library.impl_at(&base, DispatchKey::CompositeExplicitAutograd, kernel(derived.clone()))?;
+    known.push(Known { derived: derived.clone(), _library: library });
     Ok(derived)
 }
 
@@ -155,21 +143,17 @@ fn functional_schema(schema: &FunctionSchema, results: &[Target]) -> FunctionSch
         "" => String::new(),
         of => format!("{of}{OVERLOAD_SUFFIX}"),
     };
-    let mut functional = FunctionSchema {
-        name: OperatorName::new(derived_name(name), overload),
-        ..schema.clone()
-    };
+    let mut functional =
+        FunctionSchema { name: OperatorName::new(derived_name(name), overload), ..schema.clone() };
     for a in &mut functional.args {
         a.alias = None;
     }
     functional.returns = (results.iter().enumerate())
         .map(|(r, target)| match target {
             Target::Fresh => schema.returns[r].clone(),
-            Target::Written(i) => Return {
-                name: None,
-                ty: schema.args[*i].ty.clone(),
-                alias: None,
-            },
+            Target::Written(i) => {
+                Return { name: None, ty: schema.args[*i].ty.clone(), alias: None }
+            }
         })
         .collect();
     functional

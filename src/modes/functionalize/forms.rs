@@ -48,9 +48,7 @@ pub(super) struct Form {
 
 /// The functional variant of `op`, found through the schemas.
 pub(super) fn functional_form(op: OperatorHandle, schema: &FunctionSchema) -> Result<Form> {
-    let args: Vec<usize> = (0..schema.args.len())
-        .filter(|i| !schema.args[*i].is_out())
-        .collect();
+    let args: Vec<usize> = (0..schema.args.len()).filter(|i| !schema.args[*i].is_out()).collect();
     let mut results: Vec<Target> = (0..schema.returns.len())
         .map(|r| match schema.aliased_argument(r) {
             Some(i) if schema.args[i].is_write() => Target::Written(i),
@@ -96,12 +94,7 @@ pub(super) fn functional_form(op: OperatorHandle, schema: &FunctionSchema) -> Re
         if let Some(op) = found {
             let Some(f) = op.schema() else { continue };
             let args = sources(f, schema, &args);
-            return Ok(Form {
-                op,
-                args,
-                results,
-                runs_original: false,
-            });
+            return Ok(Form { op, args, results, runs_original: false });
         }
     }
     // the kernel of an operator of ours may call others, and would at each replay
@@ -112,11 +105,7 @@ pub(super) fn functional_form(op: OperatorHandle, schema: &FunctionSchema) -> Re
         "`{}` writes its arguments and cannot be captured: there is no functional operator {} that \
          takes the same arguments; define it, or write the function without this call",
         op.name(),
-        names
-            .iter()
-            .map(|n| format!("`{n}`"))
-            .collect::<Vec<_>>()
-            .join(" or ")
+        names.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(" or ")
     )))
 }
 
@@ -134,9 +123,7 @@ fn core<'a>(
     f: &'a FunctionSchema,
     schema: &'a FunctionSchema,
 ) -> impl Iterator<Item = &'a Argument> {
-    (0..f.args.len())
-        .filter(|i| !is_option(f, schema, *i))
-        .map(|i| &f.args[i])
+    (0..f.args.len()).filter(|i| !is_option(f, schema, *i)).map(|i| &f.args[i])
 }
 
 /// Where the arguments of `f` come from.
@@ -145,9 +132,7 @@ fn sources(f: &FunctionSchema, schema: &FunctionSchema, args: &[usize]) -> Vec<S
     let mut args = args.iter();
     (0..f.args.len())
         .map(|i| match (is_option(f, schema, i), out) {
-            (false, _) => args
-                .next()
-                .map_or(Source::Nothing, |i| Source::Argument(*i)),
+            (false, _) => args.next().map_or(Source::Nothing, |i| Source::Argument(*i)),
             (true, Some(out)) if f.args[i].name == "dtype" => Source::Dtype(out),
             (true, Some(out)) if f.args[i].name == "device" => Source::Device(out),
             (true, _) => Source::Nothing,

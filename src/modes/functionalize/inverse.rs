@@ -28,19 +28,14 @@ pub(super) fn parts(
     let steps = parts?.into_iter().map(|part| {
         let (op, rest) = match part {
             ViewMap::Select { dim, index } => (Op::select_int, vec![dim as i64, index]),
-            ViewMap::Slice {
-                dim, start, len, ..
-            } => (Op::slice_Tensor, vec![dim as i64, start, start + len, 1]),
+            ViewMap::Slice { dim, start, len, .. } => {
+                (Op::slice_Tensor, vec![dim as i64, start, start + len, 1])
+            }
             _ => return Err(Error::compile("parts of a tensor that are no slices")),
         };
         let mut args = vec![Value::None];
         args.extend(rest.into_iter().map(Value::Int));
-        Ok(ViewStep {
-            op: handle_of(op)?,
-            args,
-            viewed: 0,
-            output: 0,
-        })
+        Ok(ViewStep { op: handle_of(op)?, args, viewed: 0, output: 0 })
     });
     steps.collect::<Result<_>>().map(Some)
 }
@@ -79,9 +74,7 @@ pub(super) fn updated_base(
             None => false,
         })
     };
-    let invertible = (0..ops.len())
-        .map(invertible)
-        .collect::<Result<Vec<bool>>>()?;
+    let invertible = (0..ops.len()).map(invertible).collect::<Result<Vec<bool>>>()?;
     if invertible.contains(&false) {
         // only the places of the elements matter
         check_in_base(storage, &update.layout)?;

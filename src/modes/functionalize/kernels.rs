@@ -66,10 +66,7 @@ fn resolve_bits(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) 
         return Ok(());
     }
     let lazily = |key| !op.has_kernel(key);
-    let (conj, neg) = (
-        lazily(DispatchKey::Conjugate),
-        lazily(DispatchKey::Negative),
-    );
+    let (conj, neg) = (lazily(DispatchKey::Conjugate), lazily(DispatchKey::Negative));
     for (value, arg) in stack[at..].iter_mut().zip(&schema.args) {
         if !arg.is_write() {
             *value = value.map_tensors(|t| match bits(t) {
@@ -91,10 +88,7 @@ fn not_captured(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> 
         return Err(e);
     }
     const THIS: DispatchKeySet = DispatchKeySet::of(&[DispatchKey::Functionalize]);
-    match TlsKeySets::current()
-        .included
-        .has(DispatchKey::Functionalize)
-    {
+    match TlsKeySets::current().included.has(DispatchKey::Functionalize) {
         true => op.redispatch_boxed(keys - THIS, stack),
         // the stand-in has become an ordinary tensor since its keys were read
         false => op.call_boxed(stack),
@@ -127,9 +121,8 @@ pub(crate) fn parts<M>(kernel: impl IntoKernel<M>) -> Kernel {
     Kernel::boxed(move |op, keys, stack| {
         let count = op.arity()?;
         let at = stack.len().saturating_sub(count);
-        let operands: Vec<Tensor> = (stack[at..].iter())
-            .flat_map(|v| v.tensors().cloned())
-            .collect();
+        let operands: Vec<Tensor> =
+            (stack[at..].iter()).flat_map(|v| v.tensors().cloned()).collect();
         (kernel.call_boxed(op, keys, stack))
             .map_err(|e| e.of_call(op.name().to_string(), &operands))
     })
@@ -188,19 +181,14 @@ pub(crate) fn require(
     condition: impl FnOnce() -> Result<Tensor>,
     message: &str,
 ) -> Result<()> {
-    tracer::in_place_of(op, args, || {
-        crate::ops::aten::_assert_async_msg(&condition()?, message)
-    })
+    tracer::in_place_of(op, args, || crate::ops::aten::_assert_async_msg(&condition()?, message))
 }
 
 fn no_schema(op: OperatorHandle) -> Error {
     if let Some(gone) = op.gone() {
         return gone.into();
     }
-    Error::compile(format!(
-        "`{}` has no schema, so it cannot be functionalised",
-        op.name()
-    ))
+    Error::compile(format!("`{}` has no schema, so it cannot be functionalised", op.name()))
 }
 
 /// One of this crate's operators with a kernel from outside: that kernel is called, and nothing is
@@ -212,11 +200,7 @@ fn replaced(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> R
                    take the kernel back, or register it for an operator of your own";
         return Err(outside::refuse(&what, why, None));
     }
-    if schema.is_mutable() {
-        write(op, schema, stack)
-    } else {
-        functional(op, schema, stack)
-    }
+    if schema.is_mutable() { write(op, schema, stack) } else { functional(op, schema, stack) }
 }
 
 /// The key with the kernel that takes the operator apart, if there is one.
@@ -263,10 +247,7 @@ fn functional(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) ->
     place_in_value(op, &mut args)?;
     let begins = begins_as_operand(op, &args)?;
     let _guard = below();
-    let mut inner = args
-        .iter()
-        .map(|v| v.map_tensors(unwrap))
-        .collect::<Result<Stack>>()?;
+    let mut inner = args.iter().map(|v| v.map_tensors(unwrap)).collect::<Result<Stack>>()?;
     numbers_as_they_count(&args, &mut inner)?;
     op.call_boxed(&mut inner)?;
     for v in &inner {
@@ -283,11 +264,8 @@ fn numbers_as_they_count(args: &[Value], values: &mut [Value]) -> Result<()> {
     if given().count() < 2 || !given().any(Tensor::is_wrapped_number) {
         return Ok(());
     }
-    let operand = |t: &Tensor, wrapped_number| Operand {
-        dtype: t.dtype(),
-        dims: t.dim(),
-        wrapped_number,
-    };
+    let operand =
+        |t: &Tensor, wrapped_number| Operand { dtype: t.dtype(), dims: t.dim(), wrapped_number };
     let counted = result_type(given().map(|t| operand(t, t.is_wrapped_number())));
     let plain = result_type(given().map(|t| operand(t, false)));
     let Some(dtype) = counted.filter(|_| counted != plain) else {
@@ -305,12 +283,8 @@ fn numbers_as_they_count(args: &[Value], values: &mut [Value]) -> Result<()> {
 /// operand leave as much room before the result as there is before the operand, which a function
 /// sees that asks for a place in the result's memory.
 fn begins_as_operand(op: OperatorHandle, args: &[Value]) -> Result<i64> {
-    const COPIES_MEMORY: [Op; 4] = [
-        Op::copy,
-        Op::slice_scatter,
-        Op::select_scatter,
-        Op::diagonal_scatter,
-    ];
+    const COPIES_MEMORY: [Op; 4] =
+        [Op::copy, Op::slice_scatter, Op::select_scatter, Op::diagonal_scatter];
     match args.first() {
         Some(Value::Tensor(of)) if op.op().is_some_and(|op| COPIES_MEMORY.contains(&op)) => {
             let of = wrapped(of)?;
@@ -382,10 +356,7 @@ fn view(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resul
         stack.push(Value::Tensor(as_strided(&source, &layout)?));
         return Ok(());
     }
-    let mut inner = args
-        .iter()
-        .map(|v| v.map_tensors(unwrap))
-        .collect::<Result<Stack>>()?;
+    let mut inner = args.iter().map(|v| v.map_tensors(unwrap)).collect::<Result<Stack>>()?;
     let given = inner.clone();
     op.call_boxed(&mut inner)?;
     let (value, shape) = match (&inner[..], &shapes[..]) {
@@ -397,35 +368,23 @@ fn view(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resul
     let mut parts = inverse::parts(op, &given, source.sizes())?.map(Vec::into_iter);
     let result = value.map_tensors(|value| {
         let layout = layouts.get(at).ok_or_else(|| no_view(op))?;
-        let step = parts
-            .as_mut()
-            .and_then(Iterator::next)
-            .unwrap_or_else(|| ViewStep {
-                op,
-                args: given.clone(),
-                viewed,
-                output: at,
-            });
+        let step = parts.as_mut().and_then(Iterator::next).unwrap_or_else(|| ViewStep {
+            op,
+            args: given.clone(),
+            viewed,
+            output: at,
+        });
         let mut chain = w.chain.clone();
         chain.push(Arc::new(step));
         at += 1;
-        Ok(build(
-            w.storage.clone(),
-            chain,
-            &source,
-            layout,
-            Some(value.clone()),
-        ))
+        Ok(build(w.storage.clone(), chain, &source, layout, Some(value.clone())))
     })?;
     stack.push(result);
     Ok(())
 }
 
 fn no_view(op: OperatorHandle) -> Error {
-    Error::compile(format!(
-        "view operator `{}` did not return what its schema says",
-        op.name()
-    ))
+    Error::compile(format!("view operator `{}` did not return what its schema says", op.name()))
 }
 
 /// Notes what a view was refused for and another call may have otherwise: where its memory begins
@@ -463,9 +422,7 @@ pub(super) fn as_strided(source: &Tensor, layout: &Layout) -> Result<Tensor> {
         }
     }
     let (base, _) = w.storage.apply_updates()?;
-    let value = chain
-        .iter()
-        .try_fold(base, |value, step| step.apply(&value))?;
+    let value = chain.iter().try_fold(base, |value, step| step.apply(&value))?;
     Ok(build(w.storage.clone(), chain, source, layout, Some(value)))
 }
 
@@ -534,12 +491,10 @@ fn write(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resu
             }
             Source::Argument(i) if apart.is_some() => args[*i].map_tensors(wrapped),
             Source::Argument(i) => args[*i].map_tensors(unwrap),
-            Source::Dtype(i) => Ok(args[*i]
-                .as_tensor()
-                .map_or(Value::None, |t| t.dtype().into())),
-            Source::Device(i) => Ok(args[*i]
-                .as_tensor()
-                .map_or(Value::None, |t| t.device().into())),
+            Source::Dtype(i) => Ok(args[*i].as_tensor().map_or(Value::None, |t| t.dtype().into())),
+            Source::Device(i) => {
+                Ok(args[*i].as_tensor().map_or(Value::None, |t| t.device().into()))
+            }
             Source::Nothing => Ok(Value::None),
         })
         .collect::<Result<Stack>>()?;
@@ -650,9 +605,7 @@ fn out_dtype(schema: &FunctionSchema, args: &[Value]) -> Value {
     };
     // the norm of complex numbers is real, and computed in their own dtype
     let operands = schema.args.iter().zip(args).filter(|(a, _)| !a.is_out());
-    let complex = operands
-        .flat_map(|(_, v)| v.tensors())
-        .any(|t| t.dtype().is_complex());
+    let complex = operands.flat_map(|(_, v)| v.tensors()).any(|t| t.dtype().is_complex());
     let norm = schema.name.name.contains("norm");
     match norm && complex && !out.is_complex() {
         true => Value::None,

@@ -67,11 +67,7 @@ pub(super) fn call(
             }
             (Op::select_int, [dim, Value::Int(at), ..]) if t.is_nested() && is_first(dim, &t) => {
                 let components = nested::components(&t)?;
-                let at = if *at < 0 {
-                    *at + components.len() as i64
-                } else {
-                    *at
-                };
+                let at = if *at < 0 { *at + components.len() as i64 } else { *at };
                 let found = usize::try_from(at).ok().and_then(|at| components.get(at));
                 found.map(|t| vec![Value::Tensor(t.clone())])
             }
@@ -105,9 +101,7 @@ pub(super) fn call(
         }
     }
     let mut operands = stack[from..].iter().flat_map(Value::tensors);
-    let (kind, _) = operands
-        .find_map(Tensor::kind_without_memory)
-        .unwrap_or_default();
+    let (kind, _) = operands.find_map(Tensor::kind_without_memory).unwrap_or_default();
     let captured = match kind {
         _ if kind.contains("coordinate") => "`values`, `indices` and `to_dense`",
         _ if kind.contains("row") => "`values`, `crow_indices` and `col_indices`",
@@ -130,9 +124,7 @@ fn is_first(dim: &Value, t: &Tensor) -> bool {
 
 /// All elements of a nested tensor, one component after the other.
 fn buffer(t: &Tensor) -> Result<Tensor> {
-    let flat = nested::components(t)?
-        .iter()
-        .map(|c| aten::reshape(c, &[-1]));
+    let flat = nested::components(t)?.iter().map(|c| aten::reshape(c, &[-1]));
     let flat = flat.collect::<Result<Vec<_>>>()?;
     match flat.is_empty() {
         true => aten::zeros(&[0], Some(t.dtype()), None, Some(t.device()), None),
@@ -150,14 +142,7 @@ fn padded(t: &Tensor, padding: Option<Scalar>, sizes: Option<Vec<i64>>) -> Resul
     if sizes.len() != least.len() || sizes.iter().zip(&least).any(|(s, l)| s < l) {
         return Ok(None);
     }
-    let out = aten::full(
-        &sizes,
-        padding,
-        Some(t.dtype()),
-        None,
-        Some(t.device()),
-        None,
-    )?;
+    let out = aten::full(&sizes, padding, Some(t.dtype()), None, Some(t.device()), None)?;
     for (i, part) in nested::components(t)?.iter().enumerate() {
         let mut place = aten::select_int(&out, 0, i as i64)?;
         for (d, size) in part.sizes().iter().enumerate() {
@@ -179,11 +164,7 @@ fn dequantized(t: &Tensor) -> Result<Tensor> {
             let scale = Scalar::Float(f64::from(*scale as f32));
             aten::mul_scalar(&as_type(&steps, DType::F32)?, scale)
         }
-        quantized::Quantizer::PerChannel {
-            scales,
-            zero_points,
-            axis,
-        } => {
+        quantized::Quantizer::PerChannel { scales, zero_points, axis } => {
             let mut sizes = vec![1; t.dim()];
             sizes[*axis] = -1;
             let along = |t: &Tensor, dtype| aten::reshape(&as_type(t, dtype)?, &sizes);
@@ -201,19 +182,11 @@ fn dense(t: &Tensor) -> Result<Option<Tensor>> {
     }
     let coo = sparse::coo(t)?;
     let [indices, values] = coo.parts();
-    let rows: Vec<Option<Tensor>> = aten::unbind_int(indices, 0)?
-        .into_iter()
-        .map(Some)
-        .collect();
+    let rows: Vec<Option<Tensor>> = aten::unbind_int(indices, 0)?.into_iter().map(Some).collect();
     let zeros = aten::zeros(t.sizes(), Some(t.dtype()), None, Some(t.device()), None)?;
     match rows.is_empty() {
         // no coordinates: the values are sums of themselves
-        true => Ok(Some(aten::sum_dim_int_list(
-            values,
-            Some(&[0]),
-            false,
-            Some(t.dtype()),
-        )?)),
+        true => Ok(Some(aten::sum_dim_int_list(values, Some(&[0]), false, Some(t.dtype()))?)),
         false => Ok(Some(aten::index_put(&zeros, &rows, values, true)?)),
     }
 }

@@ -100,10 +100,7 @@ thread_local! {
 
 /// Starts without leaves; the storages in `merge` get flat nodes.
 pub(crate) fn begin(merge: MergedStorages) {
-    LEAVES.set(Leaves {
-        merge,
-        ..Leaves::default()
-    });
+    LEAVES.set(Leaves { merge, ..Leaves::default() });
 }
 
 /// Forgets the leaves that the capture has met.
@@ -262,13 +259,7 @@ fn wrap_alone(real: &Tensor, owner: &Owner) -> Result<Tensor> {
     let layout = Layout::of(real);
     let id = Some(real.storage().id());
     let storage = FunctionalStorage::new(value.clone(), layout.clone(), stand_in(real), id);
-    Ok(build(
-        Arc::new(storage),
-        Vec::new(),
-        real,
-        &layout,
-        Some(value),
-    ))
+    Ok(build(Arc::new(storage), Vec::new(), real, &layout, Some(value)))
 }
 
 /// A view of the flat node that stands for all of its storage that is used.
@@ -306,13 +297,7 @@ fn wrap_merged(real: &Tensor, owner: &Owner, merged: Merged) -> Result<Tensor> {
         )));
     }
     let step = as_strided_step(&storage, real.sizes(), real.strides(), real.offset())?;
-    Ok(build(
-        storage,
-        vec![Arc::new(step)],
-        real,
-        &Layout::of(real),
-        None,
-    ))
+    Ok(build(storage, vec![Arc::new(step)], real, &Layout::of(real), None))
 }
 
 /// `as_strided` of a base, with a position in the storage.
@@ -374,10 +359,7 @@ fn flat(
             let value = input_node(&format!("base{i}"), &whole, slot)?;
             (value, Owner::Merged(at))
         }
-        _ => (
-            parameter_node(&whole)?,
-            Owner::Tensor(Held::new(whole.clone())),
-        ),
+        _ => (parameter_node(&whole)?, Owner::Tensor(Held::new(whole.clone()))),
     };
     let id = Some(real.storage().id());
     let storage = FunctionalStorage::new(value, layout, stand_in(real), id);
@@ -429,10 +411,7 @@ pub(crate) fn conflicts() -> Option<MergedStorages> {
         for (id, more) in &l.wanted {
             extend(&mut wanted, *id, more.clone());
         }
-        let of = |leaf: &Leaf| Merged {
-            range: Layout::of(&leaf.real).bytes(),
-            beside: false,
-        };
+        let of = |leaf: &Leaf| Merged { range: Layout::of(&leaf.real).bytes(), beside: false };
         for (i, a) in l.list.iter().enumerate() {
             for b in &l.list[i + 1..] {
                 if collide(a, b) {
@@ -465,11 +444,7 @@ pub(super) fn has_gaps(real: usize, storage: &FunctionalStorage) -> bool {
 pub(crate) fn is_merged(leaf: &Leaf) -> bool {
     let id = leaf.real.storage().id();
     wrapper_of(&leaf.wrapper).is_some_and(|w| {
-        LEAVES.with_borrow(|l| {
-            l.merged
-                .get(&id)
-                .is_some_and(|m| Arc::ptr_eq(m, &w.storage))
-        })
+        LEAVES.with_borrow(|l| l.merged.get(&id).is_some_and(|m| Arc::ptr_eq(m, &w.storage)))
     })
 }
 

@@ -99,9 +99,8 @@ pub(super) fn check_written_apart(
     schema: &FunctionSchema,
     args: &[Value],
 ) -> Result<()> {
-    let all: Vec<(usize, &Tensor)> = (args.iter().enumerate())
-        .flat_map(|(i, v)| v.tensors().map(move |t| (i, t)))
-        .collect();
+    let all: Vec<(usize, &Tensor)> =
+        (args.iter().enumerate()).flat_map(|(i, v)| v.tensors().map(move |t| (i, t))).collect();
     let written = |i: usize| schema.args[i].is_write();
     for (at, (i, t)) in all.iter().enumerate() {
         let others = all.iter().enumerate().filter(|(k, _)| *k != at);

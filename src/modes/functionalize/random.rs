@@ -37,11 +37,7 @@ fn dense(sizes: &[i64], dtype: DType, device: Device, gaps: bool) -> Result<Tens
     }
     let (dtype, device) = (Some(dtype), Some(device));
     let like = aten::empty_memory_format(&sizes, dtype, None, device, None, None)?;
-    if gaps {
-        aten::select_int(&like, -1, 0)
-    } else {
-        Ok(like)
-    }
+    if gaps { aten::select_int(&like, -1, 0) } else { Ok(like) }
 }
 
 /// Writes the drawn numbers in the order of memory.
@@ -51,11 +47,7 @@ fn put(t: &Tensor, order: &[i64], drawn: &Tensor) -> Result<Tensor> {
         back[*d as usize] = at as i64;
     }
     let ordered = order.is_sorted();
-    let drawn = if ordered {
-        drawn.clone()
-    } else {
-        aten::permute(drawn, &back)?
-    };
+    let drawn = if ordered { drawn.clone() } else { aten::permute(drawn, &back)? };
     aten::copy_(t, &drawn, false)
 }
 
@@ -85,10 +77,9 @@ traced! {
 /// none.
 fn has_gaps(t: &Tensor) -> bool {
     match t.is_conj() || t.is_neg() {
-        true => !layout::is_contiguous(
-            t.sizes(),
-            &layout::preserved_strides(t.sizes(), t.strides()),
-        ),
+        true => {
+            !layout::is_contiguous(t.sizes(), &layout::preserved_strides(t.sizes(), t.strides()))
+        }
         false => !t.is_contiguous(),
     }
 }

@@ -57,10 +57,7 @@ pub(super) fn reshape(
 ) -> Result<()> {
     let args = stack.split_off(stack.len() - schema.args.len());
     let Some(t) = args[0].as_tensor().cloned() else {
-        return Err(Error::compile(format!(
-            "`{}` takes a tensor first",
-            op.name()
-        )));
+        return Err(Error::compile(format!("`{}` takes a tensor first", op.name())));
     };
     check_wrapper(op, &t)?;
     match change {
@@ -77,10 +74,7 @@ pub(super) fn reshape(
             let _guard = below();
             let (shapes, _) = tracer::run_meta(op, &args)?;
             let Some(shape) = shapes.iter().flat_map(Value::tensors).next() else {
-                return Err(Error::compile(format!(
-                    "`{}` returned no tensor",
-                    op.name()
-                )));
+                return Err(Error::compile(format!("`{}` returned no tensor", op.name())));
             };
             resize(&t, &Layout::of(shape))?;
         }
@@ -115,9 +109,7 @@ pub(super) fn check_wrapper(op: OperatorHandle, t: &Tensor) -> Result<()> {
     let own = leaves.iter().find(|leaf| leaf.wrapper.same_handle(t));
     let twice = |own: &Leaf| {
         let others = (leaves.iter()).filter(|leaf| !leaf.wrapper.same_handle(t));
-        others
-            .into_iter()
-            .any(|leaf| leaf.real.same_handle(&own.real))
+        others.into_iter().any(|leaf| leaf.real.same_handle(&own.real))
     };
     if own.is_some_and(twice) {
         return Err(outside::limit(format!(
@@ -189,11 +181,7 @@ fn resize(t: &Tensor, to: &Layout) -> Result<()> {
         FunctionalStorage::new(flat.clone(), whole, t.storage().clone(), old.storage.real);
     let step = as_strided_step(&storage, &to.sizes, &to.strides, to.offset)?;
     let value = step.apply(&flat)?;
-    grown(
-        t,
-        behind(Arc::new(storage), vec![Arc::new(step)], Some(value)),
-        to,
-    )
+    grown(t, behind(Arc::new(storage), vec![Arc::new(step)], Some(value)), to)
 }
 
 /// Gives an `out` of another shape the new value, in the layout that the operator itself would give

@@ -85,14 +85,7 @@ pub(crate) fn settle_constant(real: &Tensor, stand_in: &Tensor, value: &Tensor) 
 
 fn write(to: &Storage, value: &Tensor, layout: &Layout) -> Result<()> {
     let (sizes, strides) = (&layout.sizes, &layout.strides);
-    let to = Tensor::build(
-        to.clone(),
-        layout.dtype,
-        value.device(),
-        sizes,
-        strides,
-        layout.offset,
-    );
+    let to = Tensor::build(to.clone(), layout.dtype, value.device(), sizes, strides, layout.offset);
     let to = access::distinct(&to);
     let from = value.with_geometry(to.sizes().into(), value.strides().into(), value.offset());
     aten::copy_(&to, &from, false).map(drop)

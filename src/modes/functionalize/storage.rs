@@ -136,11 +136,7 @@ impl FunctionalStorage {
             layout,
             stand_in,
             real,
-            state: Mutex::new(State {
-                base,
-                pending: Vec::new(),
-                generation: 0,
-            }),
+            state: Mutex::new(State { base, pending: Vec::new(), generation: 0 }),
         }
     }
 

@@ -68,9 +68,7 @@ pub(super) fn behind(
 /// Moves a wrapper to the place of a view of its memory.
 pub(super) fn take_place(t: &Tensor, view: &Tensor) -> Result<()> {
     let (Some(to), Some(from)) = (wrapper(t), wrapper_of(view)) else {
-        return Err(Error::compile(
-            "the shape of a tensor changes that is not functional",
-        ));
+        return Err(Error::compile("the shape of a tensor changes that is not functional"));
     };
     t.set_geometry(view.sizes(), view.strides(), view.offset())?;
     *lock(&to.behind) = from;
@@ -80,9 +78,7 @@ pub(super) fn take_place(t: &Tensor, view: &Tensor) -> Result<()> {
 /// Gives a wrapper the memory and the place of another one.
 pub(super) fn take_memory(t: &Tensor, of: &Tensor) -> Result<()> {
     let (Some(to), Some(from)) = (wrapper(t), wrapper_of(of)) else {
-        return Err(Error::compile(
-            "a tensor that is not functional is given other memory",
-        ));
+        return Err(Error::compile("a tensor that is not functional is given other memory"));
     };
     let storage = of.storage().clone();
     t.replace_geometry(storage, of.sizes(), of.strides(), of.offset())?;
@@ -127,21 +123,14 @@ pub(super) fn build(
         keys,
         Some(Arc::new(wrapper)),
     );
-    let t = if like.is_wrapped_number() {
-        t.into_wrapped_number()
-    } else {
-        t
-    };
+    let t = if like.is_wrapped_number() { t.into_wrapped_number() } else { t };
     outside::made(&t);
     t
 }
 
 /// A wrapper that is a base of its own, which begins at this element of its memory.
 pub(super) fn wrap(value: &Tensor, offset: i64) -> Tensor {
-    let layout = Layout {
-        offset,
-        ..Layout::of(value)
-    };
+    let layout = Layout { offset, ..Layout::of(value) };
     let size = value.dtype().size();
     let bytes = layout::storage_bytes(size, value.sizes(), value.strides(), offset);
     let stand_in = Storage::without_data(bytes);
@@ -162,11 +151,7 @@ pub(super) fn wrapped(t: &Tensor) -> Result<Tensor> {
 
 /// The tensor, or the wrapper of one that was made from data while capturing.
 pub(crate) fn made_inside(t: &Tensor) -> Result<Tensor> {
-    if !is_wrapper(t) && t.made_during_capture().is_some() {
-        wrapped(t)
-    } else {
-        Ok(t.clone())
-    }
+    if !is_wrapper(t) && t.made_during_capture().is_some() { wrapped(t) } else { Ok(t.clone()) }
 }
 
 /// The functional value of what the captured function holds, with all writes up to now.
@@ -189,10 +174,7 @@ impl Behind {
         let _guard = below();
         let (base, generation) = self.storage.apply_updates()?;
         let value = replay(&self.chain, &base)?;
-        *lock(&self.current) = Some(Current {
-            value: value.clone(),
-            generation,
-        });
+        *lock(&self.current) = Some(Current { value: value.clone(), generation });
         Ok(value)
     }
 }
@@ -223,11 +205,7 @@ pub(super) fn replace(t: &Tensor, new: Tensor) -> Result<()> {
         t.sizes(),
         new.sizes()
     );
-    w.storage.commit_update(Update {
-        new,
-        chain: w.chain.clone(),
-        layout: Layout::of(t),
-    });
+    w.storage.commit_update(Update { new, chain: w.chain.clone(), layout: Layout::of(t) });
     w.sync().map(drop)
 }
 
@@ -272,10 +250,7 @@ impl Bits {
     fn of(chain: &[Arc<ViewStep>]) -> Bits {
         // twice is not at all
         let odd = |op: Op| chain.iter().filter(|step| step.is(op)).count() % 2 == 1;
-        Bits {
-            conj: odd(Op::_conj),
-            neg: odd(Op::_neg_view),
-        }
+        Bits { conj: odd(Op::_conj), neg: odd(Op::_neg_view) }
     }
 
     pub(crate) fn any(self) -> bool {

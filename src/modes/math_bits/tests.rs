@@ -34,19 +34,12 @@ fn a_negated_view_shares_memory_and_reads_negated() {
     assert!(n.is_neg() && n.shares_storage_with(&x) && !x.is_neg());
     assert_eq!(text(&n), "[-0.0, -1.0, -2.0, -3.0]");
     assert_eq!(n.to_string(), "tensor([[-0., -1.],\n        [-2., -3.]])");
-    assert_eq!(
-        neg(&Tensor::scalar(3.0).unwrap()).item::<f64>().unwrap(),
-        -3.0
-    );
+    assert_eq!(neg(&Tensor::scalar(3.0).unwrap()).item::<f64>().unwrap(), -3.0);
     assert!(!neg(&n).is_neg());
     let ints = Tensor::from_vec([1i64, 2], 2).unwrap();
     assert_eq!(neg(&ints).to_vec::<i64>().unwrap(), [-1, -2]);
     // bool has no negation
-    assert!(
-        neg(&Tensor::from_vec([true], 1).unwrap())
-            .to_vec::<bool>()
-            .is_err()
-    );
+    assert!(neg(&Tensor::from_vec([true], 1).unwrap()).to_vec::<bool>().is_err());
 }
 
 #[test]
@@ -101,46 +94,21 @@ fn operators_see_the_negated_values() {
     assert!(x.resolve_neg().unwrap().is_same(&x));
 }
 
-type InPlace = (
-    &'static str,
-    fn(&Tensor) -> Result<Tensor>,
-    &'static str,
-    &'static str,
-);
+type InPlace = (&'static str, fn(&Tensor) -> Result<Tensor>, &'static str, &'static str);
 
 #[test]
 fn writing_keeps_the_bit_and_writes_the_negation() {
     let cases: [InPlace; 5] = [
-        (
-            "add_",
-            |m| m.add_(1),
-            "[1.0, 0.0, -1.0, -2.0]",
-            "[-1.0, -0.0, 1.0, 2.0]",
-        ),
-        (
-            "neg_",
-            |m| m.neg_(),
-            "[0.0, 1.0, 2.0, 3.0]",
-            "[-0.0, -1.0, -2.0, -3.0]",
-        ),
+        ("add_", |m| m.add_(1), "[1.0, 0.0, -1.0, -2.0]", "[-1.0, -0.0, 1.0, 2.0]"),
+        ("neg_", |m| m.neg_(), "[0.0, 1.0, 2.0, 3.0]", "[-0.0, -1.0, -2.0, -3.0]"),
         (
             "copy_",
             |m| m.copy_(&Tensor::from_vec([1f32; 4], -1)?),
             "[1.0, 1.0, 1.0, 1.0]",
             "[-1.0, -1.0, -1.0, -1.0]",
         ),
-        (
-            "fill_",
-            |m| m.fill_(2),
-            "[2.0, 2.0, 2.0, 2.0]",
-            "[-2.0, -2.0, -2.0, -2.0]",
-        ),
-        (
-            "zero_",
-            |m| m.zero_(),
-            "[0.0, 0.0, 0.0, 0.0]",
-            "[-0.0, -0.0, -0.0, -0.0]",
-        ),
+        ("fill_", |m| m.fill_(2), "[2.0, 2.0, 2.0, 2.0]", "[-2.0, -2.0, -2.0, -2.0]"),
+        ("zero_", |m| m.zero_(), "[0.0, 0.0, 0.0, 0.0]", "[-0.0, -0.0, -0.0, -0.0]"),
     ];
     for (name, f, seen, memory) in cases {
         let base = flat();
@@ -170,13 +138,8 @@ fn memory_that_is_not_the_values_is_not_given_out() {
     // past the keys that resolve: PyTorch would compute with the raw memory here
     let exp = operator("aten::exp").unwrap();
     let mut stack = vec![crate::dispatch::Value::Tensor(n.clone())];
-    let e = exp
-        .redispatch_boxed(DispatchKey::CPU.into(), &mut stack)
-        .unwrap_err();
-    assert!(
-        e.to_string().contains("negative, conjugate or zero bit"),
-        "{e}"
-    );
+    let e = exp.redispatch_boxed(DispatchKey::CPU.into(), &mut stack).unwrap_err();
+    assert!(e.to_string().contains("negative, conjugate or zero bit"), "{e}");
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("n.safetensors");
     crate::save_safetensors(&path, [("n", &n)]).unwrap();
@@ -237,25 +200,17 @@ fn the_conjugate_fallback_resolves_passes_on_and_keeps() {
 #[test]
 fn what_the_fallback_cannot_do_is_an_error() {
     let mut lib = Library::new("math_bits").unwrap();
-    lib.def("mixed(Tensor(a!) x, Tensor(b) y) -> Tensor(b)")
-        .unwrap();
+    lib.def("mixed(Tensor(a!) x, Tensor(b) y) -> Tensor(b)").unwrap();
     lib.def("two(Tensor(a!) x, Tensor(b!) y) -> ()").unwrap();
     lib.def("list(Tensor(a!)[] x) -> ()").unwrap();
-    lib.impl_at("mixed", DispatchKey::CPU, |_: &Tensor, y: &Tensor| {
-        Ok(y.clone())
-    })
-    .unwrap();
-    lib.impl_at("two", DispatchKey::CPU, |_: &Tensor, _: &Tensor| Ok(()))
-        .unwrap();
-    lib.impl_at("list", DispatchKey::CPU, |_: &[Tensor]| Ok(()))
-        .unwrap();
+    lib.impl_at("mixed", DispatchKey::CPU, |_: &Tensor, y: &Tensor| Ok(y.clone())).unwrap();
+    lib.impl_at("two", DispatchKey::CPU, |_: &Tensor, _: &Tensor| Ok(())).unwrap();
+    lib.impl_at("list", DispatchKey::CPU, |_: &[Tensor]| Ok(())).unwrap();
     let call = |name: &str, args: &[&Tensor]| {
         let mut stack: Vec<_> = if name == "list" {
             vec![args.iter().map(|t| (*t).clone()).collect::<Vec<_>>().into()]
         } else {
-            args.iter()
-                .map(|t| crate::dispatch::Value::from(*t))
-                .collect()
+            args.iter().map(|t| crate::dispatch::Value::from(*t)).collect()
         };
         operator(&format!("math_bits::{name}"))
             .unwrap()
@@ -263,16 +218,8 @@ fn what_the_fallback_cannot_do_is_an_error() {
             .map_err(|e| e.to_string())
     };
     let (x, n) = (x(), neg(&x()));
-    assert!(
-        call("mixed", &[&x, &n])
-            .unwrap_err()
-            .contains("makes views")
-    );
-    assert!(
-        call("two", &[&n, &n.t().unwrap()])
-            .unwrap_err()
-            .contains("several")
-    );
+    assert!(call("mixed", &[&x, &n]).unwrap_err().contains("makes views"));
+    assert!(call("two", &[&n, &n.t().unwrap()]).unwrap_err().contains("several"));
     assert!(call("two", &[&n, &x]).is_ok());
     assert!(call("list", &[&x, &n]).unwrap_err().contains("a list"));
     assert!(call("list", &[&x, &x]).is_ok());
@@ -280,11 +227,7 @@ fn what_the_fallback_cannot_do_is_an_error() {
 
 #[test]
 fn operators_that_understand_the_bits_fall_through() {
-    let keys = [
-        DispatchKey::Conjugate,
-        DispatchKey::Negative,
-        DispatchKey::ZeroTensor,
-    ];
+    let keys = [DispatchKey::Conjugate, DispatchKey::Negative, DispatchKey::ZeroTensor];
     let fall = |op: &str| {
         let op = operator(op).unwrap();
         keys.map(|k| op.has_kernel(k))
@@ -296,9 +239,7 @@ fn operators_that_understand_the_bits_fall_through() {
     assert_eq!(fall("aten::exp"), [false; 3]);
     let count = |key| {
         let ours = all_operators();
-        let ours = ours
-            .iter()
-            .filter(|op| op.name().to_string().starts_with("aten::"));
+        let ours = ours.iter().filter(|op| op.name().to_string().starts_with("aten::"));
         ours.filter(|op| op.has_kernel(key)).count()
     };
     // the numbers of such kernels in PyTorch 2.15 for our operators: 30 and 27, and those of the
@@ -319,11 +260,7 @@ mod zero {
     }
 
     /// What comes out: a zero tensor, or values.
-    type Case = (
-        &'static str,
-        fn(&Tensor, &Tensor) -> Result<Tensor>,
-        Option<&'static str>,
-    );
+    type Case = (&'static str, fn(&Tensor, &Tensor) -> Result<Tensor>, Option<&'static str>);
 
     #[test]
     fn operators_give_what_pytorch_gives() {
@@ -334,16 +271,8 @@ mod zero {
             ("z*2", |z, _| z.mul(2), None),
             ("z+x", |z, x| z.add(x), Some("[0.0, 1.0, 2.0, 3.0]")),
             ("x+z", |z, x| x.add(z), Some("[0.0, 1.0, 2.0, 3.0]")),
-            (
-                "x+2z",
-                |z, x| aten::add_tensor(x, z, 2.into()),
-                Some("[0.0, 1.0, 2.0, 3.0]"),
-            ),
-            (
-                "z+2x",
-                |z, x| aten::add_tensor(z, x, 2.into()),
-                Some("[0.0, 2.0, 4.0, 6.0]"),
-            ),
+            ("x+2z", |z, x| aten::add_tensor(x, z, 2.into()), Some("[0.0, 1.0, 2.0, 3.0]")),
+            ("z+2x", |z, x| aten::add_tensor(z, x, 2.into()), Some("[0.0, 2.0, 4.0, 6.0]")),
             ("z+z", |z, _| z.add(z), None),
             ("z+1", |z, _| z.add(1), Some("[1.0, 1.0, 1.0, 1.0]")),
             ("z-x", |z, x| z.sub(x), Some("[-0.0, -1.0, -2.0, -3.0]")),
@@ -357,11 +286,7 @@ mod zero {
             ("sum", |z, _| z.sum(), Some("[0.0]")),
             ("mm", |z, x| z.mm(x), Some("[0.0, 0.0, 0.0, 0.0]")),
             ("clone", |z, _| z.copied(), Some("[0.0, 0.0, 0.0, 0.0]")),
-            (
-                "zeros_like",
-                |z, _| z.zeros_like(),
-                Some("[0.0, 0.0, 0.0, 0.0]"),
-            ),
+            ("zeros_like", |z, _| z.zeros_like(), Some("[0.0, 0.0, 0.0, 0.0]")),
             (
                 "cat",
                 |z, x| aten::cat(&[z.clone(), x.clone()], 0),
@@ -369,11 +294,7 @@ mod zero {
             ),
             ("x.add_(z)", |z, x| x.add_(z), Some("[0.0, 1.0, 2.0, 3.0]")),
             ("x.mul_(z)", |z, x| x.mul_(z), Some("[0.0, 0.0, 0.0, 0.0]")),
-            (
-                "x.copy_(z)",
-                |z, x| x.copy_(z),
-                Some("[0.0, 0.0, 0.0, 0.0]"),
-            ),
+            ("x.copy_(z)", |z, x| x.copy_(z), Some("[0.0, 0.0, 0.0, 0.0]")),
             ("x.div_(z)", |z, x| x.div_(z), Some("[NaN, inf, inf, inf]")),
             ("t", |z, _| z.t(), None),
             ("view", |z, _| z.view(&[4]), None),

@@ -77,10 +77,7 @@ fn span(e: &ProfileEvent, pid: u32) -> Value {
             list => json!(list),
         });
         add("Input Dims", dims.collect());
-        add(
-            "Input type",
-            e.inputs.iter().map(|i| json!(i.kind)).collect(),
-        );
+        add("Input type", e.inputs.iter().map(|i| json!(i.kind)).collect());
     }
     let category = match e.scope {
         RecordScope::UserScope => "user_annotation",

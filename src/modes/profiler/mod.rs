@@ -38,10 +38,7 @@ pub struct ProfilerOptions {
 
 impl Default for ProfilerOptions {
     fn default() -> Self {
-        ProfilerOptions {
-            shapes: false,
-            all_threads: true,
-        }
+        ProfilerOptions { shapes: false, all_threads: true }
     }
 }
 
@@ -148,37 +145,21 @@ impl Profiler {
         } else {
             (None, Some(observer.on_this_thread()))
         };
-        Profiler {
-            collected,
-            begin,
-            _global: global,
-            _local: local,
-        }
+        Profiler { collected, begin, _global: global, _local: local }
     }
 
     /// Stops and returns what was collected. Spans that have not ended are left out.
     pub fn stop(self) -> Profile {
         let wall = self.begin.elapsed();
-        let Collected {
-            mut events,
-            threads,
-        } = std::mem::take(&mut *lock(&self.collected));
+        let Collected { mut events, threads } = std::mem::take(&mut *lock(&self.collected));
         subtract_children(&mut events);
-        Profile {
-            events,
-            threads: threads.into_iter().collect(),
-            wall,
-        }
+        Profile { events, threads: threads.into_iter().collect(), wall }
     }
 }
 
 fn begun(_: &RecordFunction) -> Begun {
     let memory = thread_stats();
-    Begun {
-        memory: memory.allocated_bytes,
-        allocations: memory.allocations,
-        at: Instant::now(),
-    }
+    Begun { memory: memory.allocated_bytes, allocations: memory.allocations, at: Instant::now() }
 }
 
 fn ended(f: &RecordFunction, since: Begun, begin: Instant, into: &Mutex<Collected>) {
@@ -222,10 +203,7 @@ impl Input {
             Some(t) => t.dtype().to_string(),
             None => value.type_name().to_string(),
         };
-        Input {
-            sizes: tensors.iter().map(|t| t.sizes().to_vec()).collect(),
-            kind,
-        }
+        Input { sizes: tensors.iter().map(|t| t.sizes().to_vec()).collect(), kind }
     }
 }
 
@@ -238,10 +216,7 @@ fn subtract_children(events: &mut [ProfileEvent]) {
     let mut open: Vec<(usize, usize)> = Vec::new();
     for i in 0..events.len() {
         let (thread, depth) = (events[i].thread, events[i].depth);
-        while open
-            .last()
-            .is_some_and(|&(p, d)| events[p].thread != thread || d >= depth)
-        {
+        while open.last().is_some_and(|&(p, d)| events[p].thread != thread || d >= depth) {
             open.pop();
         }
         if let Some(&(p, _)) = open.last() {

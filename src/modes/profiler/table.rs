@@ -27,9 +27,7 @@ pub struct ProfileRow {
 impl ProfileRow {
     /// The time of one span.
     pub fn average(&self) -> Duration {
-        self.total
-            .checked_div(u32::try_from(self.calls).unwrap_or(u32::MAX))
-            .unwrap_or_default()
+        self.total.checked_div(u32::try_from(self.calls).unwrap_or(u32::MAX)).unwrap_or_default()
     }
 }
 
@@ -134,10 +132,7 @@ fn shapes(e: &ProfileEvent) -> String {
         .map(|i| match &i.sizes[..] {
             [] => "[]".to_string(),
             [one] => list(one),
-            many => format!(
-                "[{}]",
-                many.iter().map(|s| list(s)).collect::<Vec<_>>().join(", ")
-            ),
+            many => format!("[{}]", many.iter().map(|s| list(s)).collect::<Vec<_>>().join(", ")),
         })
         .collect();
     format!("[{}]", inputs.join(", "))
@@ -158,11 +153,7 @@ fn render(mut rows: Vec<ProfileRow>, order: SortBy, limit: usize) -> String {
     sort(&mut rows, order);
     rows.truncate(limit);
     let share = |d: Duration| {
-        let share = if all.is_zero() {
-            0.0
-        } else {
-            d.as_secs_f64() / all.as_secs_f64()
-        };
+        let share = if all.is_zero() { 0.0 } else { d.as_secs_f64() / all.as_secs_f64() };
         format!("{:.2}%", share * 100.0)
     };
     let by_shape = rows.iter().any(|r| r.shapes.is_some());
@@ -209,11 +200,8 @@ fn render(mut rows: Vec<ProfileRow>, order: SortBy, limit: usize) -> String {
     let mut out = String::new();
     let rule: Vec<String> = widths.iter().map(|w| "-".repeat(*w)).collect();
     let mut line = |cells: &[String]| {
-        let cells: Vec<String> = cells
-            .iter()
-            .zip(&widths)
-            .map(|(c, w)| format!("{c:>w$}"))
-            .collect();
+        let cells: Vec<String> =
+            cells.iter().zip(&widths).map(|(c, w)| format!("{c:>w$}")).collect();
         // writing to a String cannot fail
         let _ = writeln!(out, "{}", cells.join("  "));
     };

@@ -3,10 +3,7 @@ use crate::dispatch::record_function;
 use crate::ops::aten;
 
 fn here() -> Profiler {
-    Profiler::start_with(ProfilerOptions {
-        all_threads: false,
-        shapes: true,
-    })
+    Profiler::start_with(ProfilerOptions { all_threads: false, shapes: true })
 }
 
 fn square(n: i64) -> Tensor {
@@ -25,12 +22,7 @@ fn a_composite_contains_what_it_calls() {
     let p = p.stop();
     assert_eq!(
         names(&p),
-        [
-            ("aten::linear", 0),
-            ("aten::t", 1),
-            ("aten::matmul", 1),
-            ("aten::mm", 2)
-        ]
+        [("aten::linear", 0), ("aten::t", 1), ("aten::matmul", 1), ("aten::mm", 2)]
     );
     let e = p.events();
     assert!(e[2].total >= e[3].total && e[2].own <= e[2].total);
@@ -74,21 +66,11 @@ fn siblings_and_threads_do_not_mix() {
         make(1, 7, 0, 5),
     ];
     subtract_children(&mut events);
-    let own: Vec<(u64, u128, i64)> = events
-        .iter()
-        .map(|e| (e.id, e.own.as_nanos(), e.own_memory))
-        .collect();
+    let own: Vec<(u64, u128, i64)> =
+        events.iter().map(|e| (e.id, e.own.as_nanos(), e.own_memory)).collect();
     assert_eq!(
         own,
-        [
-            (1, 10, 10),
-            (3, 20, 20),
-            (4, 10, 10),
-            (6, 20, 20),
-            (7, 5, 5),
-            (2, 93, 93),
-            (5, 7, 7)
-        ]
+        [(1, 10, 10), (3, 20, 20), (4, 10, 10), (6, 20, 20), (7, 5, 5), (2, 93, 93), (5, 7, 7)]
     );
 }
 
@@ -109,10 +91,7 @@ fn all_threads_are_covered() {
         let of = |e: &&ProfileEvent| e.thread == thread && e.name == "aten::exp";
         assert_eq!(p.events().iter().filter(of).count(), 1);
     }
-    assert!(
-        p.threads()
-            .contains(&(other, "worker of the profiler's test".into()))
-    );
+    assert!(p.threads().contains(&(other, "worker of the profiler's test".into())));
 }
 
 #[test]
@@ -149,11 +128,7 @@ fn the_table_has_a_row_for_each_operator() {
     assert!(row("my range").trim_end().ends_with(" 1"));
     assert!(lines.last().unwrap().starts_with("Self CPU time total: "));
     // all rows are equally long
-    assert!(
-        lines[..lines.len() - 1]
-            .iter()
-            .all(|l| l.len() == lines[0].len())
-    );
+    assert!(lines[..lines.len() - 1].iter().all(|l| l.len() == lines[0].len()));
     let by_shape = p.key_averages_by_shape();
     let mm: Vec<(usize, &str)> = by_shape
         .iter()
@@ -166,12 +141,7 @@ fn the_table_has_a_row_for_each_operator() {
     assert!(by_calls.contains("aten::mm"));
     // shares of own time add up to the whole
     let all: Duration = p.key_averages().iter().map(|r| r.own).sum();
-    let top: Duration = p
-        .events()
-        .iter()
-        .filter(|e| e.depth == 0)
-        .map(|e| e.total)
-        .sum();
+    let top: Duration = p.events().iter().filter(|e| e.depth == 0).map(|e| e.total).sum();
     assert_eq!(all, top);
 }
 
@@ -189,15 +159,9 @@ fn the_chrome_trace_has_the_fields_of_the_format() {
     let trace: serde_json::Value =
         serde_json::from_reader(std::fs::File::open(file.path()).unwrap()).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
-    let metadata: Vec<&str> = events
-        .iter()
-        .filter(|e| e["ph"] == "M")
-        .map(|e| e["name"].as_str().unwrap())
-        .collect();
-    assert_eq!(
-        metadata,
-        ["process_name", "thread_name", "thread_sort_index"]
-    );
+    let metadata: Vec<&str> =
+        events.iter().filter(|e| e["ph"] == "M").map(|e| e["name"].as_str().unwrap()).collect();
+    assert_eq!(metadata, ["process_name", "thread_name", "thread_sort_index"]);
     let spans: Vec<_> = events.iter().filter(|e| e["ph"] == "X").collect();
     assert_eq!(spans.len(), 2);
     for s in &spans {
@@ -226,10 +190,8 @@ fn compiled_functions_show_their_stages_and_their_calls() {
     let first = here();
     f.call(&x).unwrap();
     let first = first.stop();
-    let ranges: Vec<(&str, usize)> = names(&first)
-        .into_iter()
-        .filter(|n| !n.0.starts_with("aten::"))
-        .collect();
+    let ranges: Vec<(&str, usize)> =
+        names(&first).into_iter().filter(|n| !n.0.starts_with("aten::")).collect();
     assert_eq!(
         ranges,
         [

@@ -74,10 +74,7 @@ fn a_mode_pushed_by_the_captured_function_changes_what_is_recorded() {
     });
     let x = ones(&[2]);
     let graph = f.trace(&x).unwrap().to_string();
-    assert!(
-        graph.contains("aten::neg") && !graph.contains("relu"),
-        "{graph}"
-    );
+    assert!(graph.contains("aten::neg") && !graph.contains("relu"), "{graph}");
     assert_eq!(f.call(&x).unwrap().to_vec::<f32>().unwrap(), [0.0, 0.0]);
     let before = crate::dispatch::call_count();
     assert_eq!(f.call(&x).unwrap().to_vec::<f32>().unwrap(), [0.0, 0.0]);
@@ -132,10 +129,7 @@ fn a_wrapper_argument_is_looked_through() {
     let f = compile(|(x, w): &(Tensor, Tensor)| crate::ops::aten::linear(x, w, None)?.relu());
     let inputs = (x, w);
     let graph = f.trace(&inputs).unwrap().to_string();
-    assert!(
-        graph.contains("aten::mm") && graph.contains("aten::relu"),
-        "{graph}"
-    );
+    assert!(graph.contains("aten::mm") && graph.contains("aten::relu"), "{graph}");
     // the handler saw in capture what it sees in eager execution
     let captured = std::mem::take(&mut *lines.lock().unwrap());
     f.eager(&inputs).unwrap();
@@ -273,10 +267,7 @@ fn another_context_is_another_variant() {
     let times = |by: f64| subclass::wrap_like(Times(ones(&[2]), by), &ones(&[2])).unwrap();
     let f = compile(|x: &Tensor| x.relu());
     for by in [2.0, 3.0, 2.0] {
-        assert_eq!(
-            f.call(&times(by)).unwrap().to_vec::<f32>().unwrap(),
-            [by as f32; 2]
-        );
+        assert_eq!(f.call(&times(by)).unwrap().to_vec::<f32>().unwrap(), [by as f32; 2]);
     }
     assert_eq!(f.variants(), 2);
 }
@@ -368,10 +359,7 @@ fn a_tensor_in_parts_multiplies_part_by_part() {
     let g = compile(|a: &Tensor| a.exp());
     let (e, captured) = (a.exp().unwrap_err(), g.call(&a).unwrap_err());
     assert!(e.to_string().contains("tensor subclass `Sharded`"), "{e}");
-    assert!(
-        captured.to_string().contains("tensor subclass `Sharded`"),
-        "{captured}"
-    );
+    assert!(captured.to_string().contains("tensor subclass `Sharded`"), "{captured}");
 }
 
 #[test]

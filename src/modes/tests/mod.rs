@@ -30,8 +30,7 @@ fn taken(log: &Log) -> Vec<String> {
 fn logging(label: &'static str, log: &Log) -> impl DispatchMode {
     let log = log.clone();
     from_fn(move |call| {
-        log.borrow_mut()
-            .push(label.to_string() + " " + &call.to_string());
+        log.borrow_mut().push(label.to_string() + " " + &call.to_string());
         Ok(call.forward()?.into())
     })
 }
@@ -55,10 +54,7 @@ fn seen<R>(f: impl FnOnce() -> Result<R>) -> Vec<String> {
     f().unwrap();
     drop(guard);
     assert_clean();
-    taken(&log)
-        .into_iter()
-        .map(|line| line.trim_start().to_string())
-        .collect()
+    taken(&log).into_iter().map(|line| line.trim_start().to_string()).collect()
 }
 
 fn pushed(label: &'static str, log: &Log) -> ModeGuard {

@@ -15,19 +15,13 @@ fn composites_arrive_as_pytorch_decomposes_them() {
     let (x, w, b) = (ones(&[2, 3]), ones(&[4, 3]), ones(&[4]));
     assert_eq!(
         seen(|| aten::linear(&x, &w, Some(&b))),
-        [
-            "aten::t(f32[4,3])",
-            "aten::addmm(f32[4], f32[2,3], f32[3,4])"
-        ]
+        ["aten::t(f32[4,3])", "aten::addmm(f32[4], f32[2,3], f32[3,4])"]
     );
     assert_eq!(
         seen(|| aten::linear(&x, &w, None)),
         ["aten::t(f32[4,3])", "aten::mm(f32[2,3], f32[3,4])"]
     );
-    assert_eq!(
-        seen(|| aten::softmax_int(&x, -1, None)),
-        ["aten::_softmax(f32[2,3], -1, false)"]
-    );
+    assert_eq!(seen(|| aten::softmax_int(&x, -1, None)), ["aten::_softmax(f32[2,3], -1, false)"]);
     assert_eq!(
         seen(|| aten::layer_norm(&x, &[3], None, None, 1e-5, true)),
         ["aten::native_layer_norm(f32[2,3], [3], None, None, 1e-5)"]
@@ -46,10 +40,7 @@ fn in_place_views_and_factories_are_calls_like_others() {
     assert_eq!(seen(|| x.t()), ["aten::t(f32[2,3])"]);
     assert_eq!(
         seen(|| x.reshape(&[3, 2])?.mul_(2)),
-        [
-            "aten::view(f32[2,3], [3, 2])",
-            "aten::mul_.Scalar(f32[3,2], 2)"
-        ]
+        ["aten::view(f32[2,3], [3, 2])", "aten::mul_.Scalar(f32[3,2], 2)"]
     );
     assert_eq!(
         seen(|| aten::add_tensor(&x, &x, Scalar::Int(2))),
@@ -59,18 +50,12 @@ fn in_place_views_and_factories_are_calls_like_others() {
         seen(|| aten::sum_dim_int_list(&x, Some(&[1]), true, None)),
         ["aten::sum.dim_IntList(f32[2,3], [1], true)"]
     );
-    assert_eq!(
-        seen(|| aten::cat(&[x.clone(), x.clone()], 0)),
-        ["aten::cat([f32[2,3], f32[2,3]])"]
-    );
+    assert_eq!(seen(|| aten::cat(&[x.clone(), x.clone()], 0)), ["aten::cat([f32[2,3], f32[2,3]])"]);
     assert_eq!(
         seen(|| aten::zeros(&[2, 2], None, None, Some(Device::CPU), None)),
         ["aten::zeros([2, 2], device=cpu)"]
     );
-    assert_eq!(
-        seen(|| x.to_dtype(DType::F64)),
-        ["aten::_to_copy(f32[2,3], dtype=f64)"]
-    );
+    assert_eq!(seen(|| x.to_dtype(DType::F64)), ["aten::_to_copy(f32[2,3], dtype=f64)"]);
 }
 
 #[test]
@@ -89,10 +74,7 @@ fn the_innermost_mode_comes_first_and_calls_the_next() {
     let outer = pushed("outer", &log);
     let inner = pushed("inner", &log);
     x.relu().unwrap();
-    assert_eq!(
-        taken(&log),
-        ["inner aten::relu(f32[2])", "outer aten::relu(f32[2])"]
-    );
+    assert_eq!(taken(&log), ["inner aten::relu(f32[2])", "outer aten::relu(f32[2])"]);
     drop(inner);
     x.relu().unwrap();
     assert_eq!(taken(&log), ["outer aten::relu(f32[2])"]);
@@ -111,10 +93,7 @@ fn guards_dropped_in_any_order_take_off_their_own_mode() {
     let c = pushed("c", &log);
     drop(b);
     x.relu().unwrap();
-    assert_eq!(
-        taken(&log),
-        ["c aten::relu(f32[2])", "a aten::relu(f32[2])"]
-    );
+    assert_eq!(taken(&log), ["c aten::relu(f32[2])", "a aten::relu(f32[2])"]);
     drop(a);
     x.relu().unwrap();
     assert_eq!(taken(&log), ["c aten::relu(f32[2])"]);
@@ -187,11 +166,7 @@ fn a_handler_runs_below_everything_above_python() {
     ] {
         assert!(excluded.contains(&key), "{key}");
     }
-    for key in [
-        DispatchKey::PythonDispatcher,
-        DispatchKey::Python,
-        DispatchKey::BackendSelect,
-    ] {
+    for key in [DispatchKey::PythonDispatcher, DispatchKey::Python, DispatchKey::BackendSelect] {
         assert!(!excluded.contains(&key), "{key}");
     }
     // with two modes the inner one's handler still runs with the Python key included
@@ -243,14 +218,7 @@ fn modes_work_below_functionalize_and_autograd() {
         .unwrap();
     assert_eq!(
         *order.lock().unwrap(),
-        [
-            "AutocastCPU",
-            "AutogradCPU",
-            "ADInplaceOrView",
-            "mode",
-            "BackendSelect",
-            "CPU"
-        ]
+        ["AutocastCPU", "AutogradCPU", "ADInplaceOrView", "mode", "BackendSelect", "CPU"]
     );
 }
 
@@ -305,11 +273,7 @@ fn a_mode_answers_a_call_itself() {
 #[test]
 fn answers_that_cannot_be_the_operators_are_refused() {
     let x = ones(&[1]);
-    for values in [
-        vec![],
-        vec![Value::Int(1)],
-        vec![Value::from(&x), Value::from(&x)],
-    ] {
+    for values in [vec![], vec![Value::Int(1)], vec![Value::from(&x), Value::from(&x)]] {
         let _mode = push_mode(from_fn(move |_: Call<'_>| Ok(values.clone().into())));
         let e = x.relu().unwrap_err();
         let returns = matches!(e.kind(), ErrorKind::Dispatch(DispatchError::Returns { .. }));
@@ -331,9 +295,7 @@ fn errors_and_panics_in_handlers_leave_the_thread_as_it_was() {
     x.abs().unwrap();
     assert_eq!(taken(&log), ["outer aten::abs(f32[1])"]);
     drop(failing);
-    let panicking = push_mode(from_fn(|_: Call<'_>| -> Result<Outcome> {
-        panic!("handler")
-    }));
+    let panicking = push_mode(from_fn(|_: Call<'_>| -> Result<Outcome> { panic!("handler") }));
     let before = TlsKeySets::current();
     assert!(catch_unwind(AssertUnwindSafe(|| x.relu())).is_err());
     assert_eq!(TlsKeySets::current(), before);
@@ -348,10 +310,8 @@ fn errors_and_panics_in_handlers_leave_the_thread_as_it_was() {
 fn a_panic_in_the_kernel_below_restores_too() {
     let mut lib = Library::new("modes_panic").unwrap();
     lib.def("boom(Tensor x) -> Tensor").unwrap();
-    lib.impl_at("boom", DispatchKey::CPU, |_x: &Tensor| -> Result<Tensor> {
-        panic!("kernel")
-    })
-    .unwrap();
+    lib.impl_at("boom", DispatchKey::CPU, |_x: &Tensor| -> Result<Tensor> { panic!("kernel") })
+        .unwrap();
     let log = log();
     let guard = pushed("m", &log);
     let boom = operator("modes_panic::boom").unwrap();
@@ -432,9 +392,7 @@ fn reentrant_dispatch_takes_a_handler_back_to_the_callers_keys() {
     let lines = log.clone();
     let _pre = pre_pushed("pre", &log);
     let _mode = push_mode(from_fn(move |call: Call<'_>| {
-        lines
-            .borrow_mut()
-            .push(format!("mode {}", call.op().name()));
+        lines.borrow_mut().push(format!("mode {}", call.op().name()));
         let _again = reentrant_dispatch()?;
         // a composite now comes apart at autograd, and the pre-dispatch mode sees it whole
         let (x, w) = (ones(&[1, 1]), ones(&[1, 1]));
@@ -468,10 +426,7 @@ fn a_composite_can_be_taken_apart_under_the_mode() {
         })
     }));
     aten::linear(&x, &w, None).unwrap();
-    assert_eq!(
-        taken(&log),
-        ["aten::linear", "aten::t", "aten::matmul", "aten::mm"]
-    );
+    assert_eq!(taken(&log), ["aten::linear", "aten::t", "aten::matmul", "aten::mm"]);
 }
 
 #[test]
@@ -485,10 +440,9 @@ fn rules_of_an_operator_for_a_mode() {
     // pushed by itself or shared, it is the same mode
     let _mode = push_mode(Rc::new(Named));
     let x = ones(&[1]);
-    let rule = register_rule("aten::relu", |_: &Named, call| {
-        Ok(call.redirect("aten::neg")?.into())
-    })
-    .unwrap();
+    let rule =
+        register_rule("aten::relu", |_: &Named, call| Ok(call.redirect("aten::neg")?.into()))
+            .unwrap();
     assert_eq!(x.relu().unwrap().to_vec::<f32>().unwrap(), [-1.0]);
     let newer = register_rule("aten::relu", |_: &Named, _| Ok(ones(&[7]).into())).unwrap();
     assert_eq!(x.relu().unwrap().sizes(), [7]);

@@ -18,23 +18,15 @@ const ONE: Scalar = Scalar::Int(1);
 
 const PROGRAMS: &[(&str, Program)] = &[
     ("linear", |x, w, b| aten::linear(x, w, Some(b)).map(drop)),
-    ("linear_no_bias", |x, w, _| {
-        aten::linear(x, w, None).map(drop)
-    }),
-    ("linear_3d", |x, w, _| {
-        aten::linear(&x.unsqueeze(0)?, w, None).map(drop)
-    }),
-    ("matmul_3d", |x, w, _| {
-        aten::matmul(&x.reshape(&[1, 2, 3])?, &w.t()?).map(drop)
-    }),
+    ("linear_no_bias", |x, w, _| aten::linear(x, w, None).map(drop)),
+    ("linear_3d", |x, w, _| aten::linear(&x.unsqueeze(0)?, w, None).map(drop)),
+    ("matmul_3d", |x, w, _| aten::matmul(&x.reshape(&[1, 2, 3])?, &w.t()?).map(drop)),
     ("attention", |x, _, _| {
         let q = x.reshape(&[1, 2, 3])?;
         let scores = aten::matmul(&q, &aten::transpose_int(&q, -1, -2)?)?;
         aten::matmul(&aten::softmax_int(&scores, -1, None)?, &q).map(drop)
     }),
-    ("mlp", |x, w, b| {
-        aten::linear(x, w, Some(b))?.relu()?.sum().map(drop)
-    }),
+    ("mlp", |x, w, b| aten::linear(x, w, Some(b))?.relu()?.sum().map(drop)),
     ("in_place", |x, _, _| {
         let x = aten::mul_tensor_(x, &number(2))?;
         aten::add_tensor_(&x, &x, ONE).map(drop)
@@ -43,16 +35,12 @@ const PROGRAMS: &[(&str, Program)] = &[
         let row = aten::select_int(&x.view(&[3, 2])?, 0, 0)?;
         aten::mul_tensor_(&row, &number(2)).map(drop)
     }),
-    ("scalars", |x, _, _| {
-        aten::mul_tensor(&aten::add_tensor(x, x, TWO)?, x).map(drop)
-    }),
+    ("scalars", |x, _, _| aten::mul_tensor(&aten::add_tensor(x, x, TWO)?, x).map(drop)),
     ("softmax", |x, _, _| {
         let x = aten::softmax_int(x, -1, None)?;
         aten::log_softmax_int(&x, 1, None).map(drop)
     }),
-    ("layer_norm", |x, _, _| {
-        aten::layer_norm(x, &[3], None, None, 1e-5, true).map(drop)
-    }),
+    ("layer_norm", |x, _, _| aten::layer_norm(x, &[3], None, None, 1e-5, true).map(drop)),
     ("reductions", |x, _, _| {
         x.sum()?;
         aten::sum_dim_int_list(x, Some(&[1]), false, None)?;
@@ -104,9 +92,7 @@ const PROGRAMS: &[(&str, Program)] = &[
         aten::square(x)?;
         aten::pow_tensor_scalar(x, TWO).map(drop)
     }),
-    ("dropout_eval", |x, _, _| {
-        aten::dropout(x, 0.5, false).map(drop)
-    }),
+    ("dropout_eval", |x, _, _| aten::dropout(x, 0.5, false).map(drop)),
     ("logic", |x, _, _| {
         aten::any(&aten::gt_scalar(x, ZERO)?)?;
         aten::all(&aten::isnan(x)?).map(drop)
@@ -153,8 +139,5 @@ fn modes_see_the_calls_that_pytorchs_modes_see() {
             got += &format!("{line}\n");
         }
     }
-    assert_eq!(
-        got.lines().collect::<Vec<_>>(),
-        want.lines().collect::<Vec<_>>()
-    );
+    assert_eq!(got.lines().collect::<Vec<_>>(), want.lines().collect::<Vec<_>>());
 }

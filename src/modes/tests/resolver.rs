@@ -28,21 +28,15 @@ fn every_redispatch_is_intercepted_again() {
         };
         lib.impl_at("probe", key, kernel).unwrap();
     }
-    lib.impl_at("probe", DispatchKey::CPU, |x: &Tensor| Ok(x.clone()))
-        .unwrap();
-    let probe = operator("resolver_probe::probe")
-        .unwrap()
-        .typed::<(&'static Tensor,), Tensor>()
-        .unwrap();
+    lib.impl_at("probe", DispatchKey::CPU, |x: &Tensor| Ok(x.clone())).unwrap();
+    let probe =
+        operator("resolver_probe::probe").unwrap().typed::<(&'static Tensor,), Tensor>().unwrap();
     let log = log();
     let guard = enable(watching(&log));
     assert!(is_enabled());
     let x = ones(&[1]);
     probe.call((&x,)).unwrap();
-    assert_eq!(
-        taken(&log),
-        ["probe AutogradCPU", "probe ADInplaceOrView", "probe CPU"]
-    );
+    assert_eq!(taken(&log), ["probe AutogradCPU", "probe ADInplaceOrView", "probe CPU"]);
     // a set that a kernel masks itself, without the key, goes past the resolver
     probe.redispatch(DispatchKey::CPU.into(), (&x,)).unwrap();
     assert!(taken(&log).is_empty());
@@ -102,12 +96,10 @@ fn a_decomposition_takes_the_place_of_kernels_and_its_calls_are_seen() {
 #[test]
 fn a_key_can_be_chosen() {
     let _guard = enable(|op: OperatorHandle, keys: DispatchKeySet| {
-        Ok(
-            match op.has_kernel(DispatchKey::Meta) && keys.has(DispatchKey::CPU) {
-                true => Resolution::Key(DispatchKey::CPU),
-                false => Resolution::Default,
-            },
-        )
+        Ok(match op.has_kernel(DispatchKey::Meta) && keys.has(DispatchKey::CPU) {
+            true => Resolution::Key(DispatchKey::CPU),
+            false => Resolution::Default,
+        })
     });
     assert_eq!(ones(&[1]).relu().unwrap().to_vec::<f32>().unwrap(), [1.0]);
 }
@@ -118,14 +110,8 @@ fn a_missing_kernel_is_the_usual_error() {
     lib.def("nothing(Tensor x) -> Tensor").unwrap();
     let _guard = enable(watching(&log()));
     let nothing = operator("resolver_missing::nothing").unwrap();
-    let e = nothing
-        .call_boxed(&mut vec![ones(&[1]).into()])
-        .unwrap_err();
-    assert!(
-        e.to_string()
-            .contains("Could not run 'resolver_missing::nothing'"),
-        "{e}"
-    );
+    let e = nothing.call_boxed(&mut vec![ones(&[1]).into()]).unwrap_err();
+    assert!(e.to_string().contains("Could not run 'resolver_missing::nothing'"), "{e}");
 }
 
 #[test]
@@ -148,11 +134,7 @@ fn a_decomposition_that_calls_its_own_operator_is_stopped() {
     table.add("aten::relu", relu.into_kernel()).unwrap();
     let guard = enable(table);
     let e = ones(&[1]).relu().unwrap_err();
-    assert!(
-        e.to_string()
-            .contains("must not call the operator that it stands for"),
-        "{e}"
-    );
+    assert!(e.to_string().contains("must not call the operator that it stands for"), "{e}");
     drop(guard);
     assert_clean();
 }

@@ -36,11 +36,7 @@ fn flops_of_an_mlp_are_those_that_pytorch_counts() {
 
 #[test]
 fn flops_of_attention_and_batched_products_are_those_that_pytorch_counts() {
-    let (q, k, v) = (
-        ones(&[2, 4, 6, 8]),
-        ones(&[2, 4, 10, 8]),
-        ones(&[2, 4, 10, 8]),
-    );
+    let (q, k, v) = (ones(&[2, 4, 6, 8]), ones(&[2, 4, 10, 8]), ones(&[2, 4, 10, 8]));
     let counter = FlopCounter::new();
     let guard = counter.push();
     aten::scaled_dot_product_attention(&q, &k, &v, None, 0.0, false, None, false).unwrap();
@@ -49,14 +45,7 @@ fn flops_of_attention_and_batched_products_are_those_that_pytorch_counts() {
     counter.clear();
     let (a, b) = (ones(&[3, 2, 4]), ones(&[3, 4, 5]));
     aten::baddbmm(&ones(&[3, 2, 5]), &a, &b, 1i64.into(), 1i64.into()).unwrap();
-    aten::addmm(
-        &ones(&[5]),
-        &ones(&[2, 4]),
-        &ones(&[4, 5]),
-        1i64.into(),
-        1i64.into(),
-    )
-    .unwrap();
+    aten::addmm(&ones(&[5]), &ones(&[2, 4]), &ones(&[4, 5]), 1i64.into(), 1i64.into()).unwrap();
     drop(guard);
     // PyTorch: {'aten.baddbmm': 240, 'aten.addmm': 80}
     assert_eq!(counter.cost("aten::baddbmm").flops, 240);
@@ -76,43 +65,25 @@ fn elements_and_bytes() {
     x.mul_(2).unwrap();
     drop(guard);
     let view = counter.cost("aten::t");
-    assert_eq!(
-        (
-            view.calls,
-            view.element_ops,
-            view.bytes_read,
-            view.bytes_written
-        ),
-        (1, 0, 0, 0)
-    );
+    assert_eq!((view.calls, view.element_ops, view.bytes_read, view.bytes_written), (1, 0, 0, 0));
     let add = counter.cost("aten::add.Tensor");
     // one tensor twice is read once
-    assert_eq!(
-        (add.element_ops, add.bytes_read, add.bytes_written),
-        (32, 128, 128)
-    );
+    assert_eq!((add.element_ops, add.bytes_read, add.bytes_written), (32, 128, 128));
     let sum = counter.cost("aten::sum.dim_IntList");
-    assert_eq!(
-        (sum.element_ops, sum.bytes_read, sum.bytes_written),
-        (32, 128, 16)
-    );
+    assert_eq!((sum.element_ops, sum.bytes_read, sum.bytes_written), (32, 128, 16));
     // a row that stands for four is read once
     assert_eq!(counter.cost("aten::mul.Tensor").bytes_read, 32 + 128);
     let in_place = counter.cost("aten::mul_.Scalar");
     assert_eq!((in_place.bytes_read, in_place.bytes_written), (128, 128));
     let table = counter.to_string();
-    assert!(
-        table.lines().last().unwrap().starts_with("total"),
-        "{table}"
-    );
+    assert!(table.lines().last().unwrap().starts_with("total"), "{table}");
     assert!(table.contains("aten::sum.dim_IntList"), "{table}");
 }
 
 #[test]
 fn formulas_of_own_operators() {
     let mut lib = Library::new("flops_own").unwrap();
-    lib.def_with("triple(Tensor x) -> Tensor", |x: &Tensor| x.mul(3))
-        .unwrap();
+    lib.def_with("triple(Tensor x) -> Tensor", |x: &Tensor| x.mul(3)).unwrap();
     let counter = FlopCounter::new().with_formula("flops_own::triple", |call, out| {
         assert_eq!(out.len(), 1);
         7 * call.tensors().map(|t| t.numel() as u64).sum::<u64>()
@@ -137,10 +108,7 @@ fn the_first_operator_that_made_it_is_named() {
     drop(guard);
     let found = finder.first().unwrap();
     assert_eq!(found.call, "aten::div.Tensor(f32[2], f32[2])");
-    assert_eq!(
-        (found.index, found.nans, found.infinities, found.elements),
-        (2, 0, 1, 2)
-    );
+    assert_eq!((found.index, found.nans, found.infinities, found.elements), (2, 0, 1, 2));
     assert!(found.to_string().contains("aten::div.Tensor"), "{found}");
 }
 
@@ -184,10 +152,7 @@ fn the_logger_numbers_tensors_as_it_meets_them() {
             "aten::mm($0: f32[2,3], $1: f32[2,3]) failed",
         ]
     );
-    assert_eq!(
-        (logger.number(&z), logger.number(&ones(&[1]))),
-        (Some(2), None)
-    );
+    assert_eq!((logger.number(&z), logger.number(&ones(&[1]))), (Some(2), None));
     logger.clear();
     assert!(logger.lines().is_empty() && logger.number(&z).is_none());
 }
@@ -214,18 +179,12 @@ fn complex_sparse_and_nested_elements_are_looked_at() {
     };
     let part = |x: f32| Tensor::from_vec([x], 1);
     let zero = aten::complex(&part(0.0).unwrap(), &part(0.0).unwrap()).unwrap();
-    assert_eq!(
-        found(&|| zero.reciprocal()),
-        Some(("aten::reciprocal".into(), 1, 0))
-    );
+    assert_eq!(found(&|| zero.reciprocal()), Some(("aten::reciprocal".into(), 1, 0)));
     let negative = Tensor::from_vec([0f32, -1.0], 2).unwrap();
     let sparse = negative.to_sparse().unwrap();
     assert_eq!(found(&|| sparse.sqrt()), Some(("aten::sqrt".into(), 1, 0)));
     assert_eq!(found(&|| sparse.abs()), None);
     let nested = Tensor::nested(&[negative, part(1.0).unwrap()]).unwrap();
     let huge = nested.mul(1e38).unwrap();
-    assert_eq!(
-        found(&|| huge.mul(1e38)),
-        Some(("aten::mul.Scalar".into(), 0, 2))
-    );
+    assert_eq!(found(&|| huge.mul(1e38)), Some(("aten::mul.Scalar".into(), 0, 2)));
 }

@@ -38,10 +38,7 @@ impl TensorSubclass for Logged {
     }
 
     fn with_inner(&self, inner: Vec<Tensor>) -> Self {
-        Logged {
-            inner: inner[0].clone(),
-            lines: self.lines.clone(),
-        }
+        Logged { inner: inner[0].clone(), lines: self.lines.clone() }
     }
 
     fn same_context(&self, _other: &Self) -> bool {
@@ -156,14 +153,7 @@ fn not_implemented_moves_on_in_argument_order() {
     let ErrorKind::Mode(ModeError::AllDeclined { handlers, .. }) = e.kind() else {
         panic!("{e}");
     };
-    assert_eq!(
-        *handlers,
-        [
-            "mode `from_fn`",
-            "tensor subclass `Shy1`",
-            "tensor subclass `Shy0`"
-        ]
-    );
+    assert_eq!(*handlers, ["mode `from_fn`", "tensor subclass `Shy1`", "tensor subclass `Shy0`"]);
 }
 
 #[test]

@@ -21,11 +21,7 @@ pub(crate) fn on_device_of(number: &Tensor, like: &Tensor) -> Result<Tensor> {
         return Ok(number.clone());
     }
     let t = Tensor::allocate_contiguous(number.dtype(), Device::META, number.sizes())?;
-    Ok(if number.is_wrapped_number() {
-        t.into_wrapped_number()
-    } else {
-        t
-    })
+    Ok(if number.is_wrapped_number() { t.into_wrapped_number() } else { t })
 }
 
 pub(crate) fn empty(
@@ -44,12 +40,7 @@ pub(crate) fn empty(
     );
     let shape = Tensor::allocate_contiguous(dtype, Device::META, size)?;
     let strides = copy::format_strides(&shape, format)?;
-    Tensor::allocate(
-        dtype,
-        device_or_cpu(device),
-        Dims::from_slice(size),
-        strides,
-    )
+    Tensor::allocate(dtype, device_or_cpu(device), Dims::from_slice(size), strides)
 }
 
 pub(crate) fn empty_strided(
@@ -85,9 +76,7 @@ pub(crate) fn on_device(t: Tensor, device: Option<Device>) -> Result<Tensor> {
 
 /// Where the elements of a factory are computed: on the device itself if its memory is ours.
 pub(crate) fn computed_on(device: Option<Device>) -> Device {
-    Some(device_or_cpu(device))
-        .filter(|d| copy::has_memory_of_ours(*d))
-        .unwrap_or(Device::CPU)
+    Some(device_or_cpu(device)).filter(|d| copy::has_memory_of_ours(*d)).unwrap_or(Device::CPU)
 }
 
 pub(crate) fn full(
@@ -171,9 +160,7 @@ pub(crate) fn ones_like(
 }
 
 fn all_integers(scalars: &[Scalar]) -> bool {
-    scalars
-        .iter()
-        .all(|s| !matches!(s, Scalar::Float(_) | Scalar::Complex(..)))
+    scalars.iter().all(|s| !matches!(s, Scalar::Float(_) | Scalar::Complex(..)))
 }
 
 pub(crate) fn arange(
@@ -196,11 +183,7 @@ pub(crate) fn arange(
 }
 
 fn arange_dtype(scalars: &[Scalar], dtype: Option<DType>) -> Option<DType> {
-    Some(dtype.unwrap_or(if all_integers(scalars) {
-        DType::I64
-    } else {
-        default_dtype()
-    }))
+    Some(dtype.unwrap_or(if all_integers(scalars) { DType::I64 } else { default_dtype() }))
 }
 
 pub(crate) fn arange_start(
@@ -212,15 +195,7 @@ pub(crate) fn arange_start(
     pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     let dtype = arange_dtype(&[start, end], dtype);
-    aten::arange_start_step(
-        start,
-        end,
-        Scalar::Int(1),
-        dtype,
-        layout,
-        device,
-        pin_memory,
-    )
+    aten::arange_start_step(start, end, Scalar::Int(1), dtype, layout, device, pin_memory)
 }
 
 pub(crate) fn arange_start_step(
@@ -233,35 +208,21 @@ pub(crate) fn arange_start_step(
     _pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     let dtype = arange_dtype(&[start, end, step], dtype).unwrap_or_else(default_dtype);
-    ensure_not_implemented!(
-        dtype != DType::Bool,
-        "\"arange_cpu\" not implemented for 'Bool'"
-    );
+    ensure_not_implemented!(dtype != DType::Bool, "\"arange_cpu\" not implemented for 'Bool'");
     let (s, e, d) = (start.as_f64(), end.as_f64(), step.as_f64());
     ensure!(d != 0.0, "step must be nonzero");
-    ensure!(
-        s.is_finite() && e.is_finite() && !d.is_nan(),
-        "unsupported range: {s} -> {e}"
-    );
+    ensure!(s.is_finite() && e.is_finite() && !d.is_nan(), "unsupported range: {s} -> {e}");
     if (d > 0.0 && e < s) || (d < 0.0 && e > s) {
-        return Err(Error::runtime(
-            "upper bound and lower bound inconsistent with step sign",
-        ));
+        return Err(Error::runtime("upper bound and lower bound inconsistent with step sign"));
     }
     let n = if all_integers(&[start, end, step]) {
-        let (s, e, d) = (
-            start.as_i64() as i128,
-            end.as_i64() as i128,
-            step.as_i64() as i128,
-        );
+        let (s, e, d) = (start.as_i64() as i128, end.as_i64() as i128, step.as_i64() as i128);
         ((e - s + d - d.signum()) / d) as f64
     } else {
         ((e - s) / d).ceil()
     };
     if n > i64::MAX as f64 / 16.0 {
-        return Err(Error::runtime(format!(
-            "invalid size, possible overflow: {n}"
-        )));
+        return Err(Error::runtime(format!("invalid size, possible overflow: {n}")));
     }
     let mut t = Tensor::allocate_contiguous(dtype, computed_on(device), &[n as i64])?;
     launch::run(&mut t, (), |t, ()| Ok(kernels::arange(t, start, step)?))?;
@@ -280,11 +241,8 @@ pub(crate) fn eye(
     let t = Tensor::allocate_contiguous(dtype, computed_on(device), &[n, n])?;
     copy::zero_(&t)?;
     let strides = layout::contiguous_strides(&[n, n]);
-    let diagonal = t.with_geometry(
-        Dims::from_slice(&[n]),
-        Dims::from_slice(&[strides[0] + strides[1]]),
-        0,
-    );
+    let diagonal =
+        t.with_geometry(Dims::from_slice(&[n]), Dims::from_slice(&[strides[0] + strides[1]]), 0);
     copy::fill_(&diagonal, Scalar::Int(1))?;
     on_device(t, device)
 }
@@ -300,10 +258,7 @@ mod tests {
         let full =
             |number, dtype| aten::full(&[1], Scalar::Float(number), Some(dtype), None, None, None);
         let rounded = full(0.798_828_184_604_644_8, DType::BF16).unwrap();
-        assert_eq!(
-            rounded.item::<Scalar>().unwrap(),
-            Scalar::Float(0.800_781_25)
-        );
+        assert_eq!(rounded.item::<Scalar>().unwrap(), Scalar::Float(0.800_781_25));
         let e = full(70_000.0, DType::F16).unwrap_err();
         assert_eq!(e.python_class(), "RuntimeError");
         let number = Scalar::Float(70_000.0);

@@ -49,10 +49,7 @@ pub(crate) fn eye_m(
     _pin_memory: Option<bool>,
 ) -> Result<Tensor> {
     for (name, size) in [("n", n), ("m", m)] {
-        ensure!(
-            size >= 0,
-            "{name} must be greater or equal to 0, got {size}"
-        );
+        ensure!(size >= 0, "{name} must be greater or equal to 0, got {size}");
     }
     check_sizes(&[n, m])?;
     let dtype = dtype.unwrap_or_else(default_dtype);
@@ -70,10 +67,7 @@ fn options(
     dtype: Option<DType>,
     device: Option<Device>,
 ) -> (Option<DType>, Option<Device>) {
-    (
-        Some(dtype.unwrap_or(t.dtype())),
-        Some(device.unwrap_or(t.device())),
-    )
+    (Some(dtype.unwrap_or(t.dtype())), Some(device.unwrap_or(t.device())))
 }
 
 pub(crate) fn new_empty(
@@ -293,11 +287,7 @@ fn between(
     dtype: Option<DType>,
     device: Option<Device>,
 ) -> Result<Tensor> {
-    let op = if base.is_some() {
-        "logspace"
-    } else {
-        "linspace"
-    };
+    let op = if base.is_some() { "logspace" } else { "linspace" };
     start.check(op, "start")?;
     end.check(op, "end")?;
     let dtype = dtype.unwrap_or_else(default_dtype);
@@ -357,16 +347,7 @@ mod tests {
         let x = t.to_vec::<f32>().unwrap();
         assert_eq!((x[0], x[3], x[6]), (0.0, 0.5, 1.0));
         let i64s = Some(DType::I64);
-        let t = linspace(
-            Scalar::Float(0.5),
-            Scalar::Int(3),
-            7,
-            i64s,
-            None,
-            None,
-            None,
-        )
-        .unwrap();
+        let t = linspace(Scalar::Float(0.5), Scalar::Int(3), 7, i64s, None, None, None).unwrap();
         assert_eq!(t.to_vec::<i64>().unwrap(), [0, 0, 1, 1, 2, 2, 3]);
         let refused = linspace(Scalar::Int(0), Scalar::Int(1), -1, None, None, None, None);
         assert!(refused.is_err());

@@ -51,10 +51,7 @@ pub(crate) struct Variant {
 
 impl Variant {
     pub(crate) const fn new(op: Op) -> Variant {
-        Variant {
-            op,
-            found: OnceLock::new(),
-        }
+        Variant { op, found: OnceLock::new() }
     }
 
     pub(crate) fn get(&self) -> Result<OperatorHandle> {
@@ -103,10 +100,7 @@ pub(crate) fn shapes(op: OperatorHandle, args: &[Value]) -> Result<(Vec<Tensor>,
         .find(|t| t.dim() > 0 || !t.device().is_cpu())
         .or_else(|| tensors().next())
         .map_or(Device::CPU, Tensor::device);
-    Ok((
-        results.iter().flat_map(Value::tensors).cloned().collect(),
-        device,
-    ))
+    Ok((results.iter().flat_map(Value::tensors).cloned().collect(), device))
 }
 
 /// Whether the `out` that this backend has is itself made of the functional variant: the two would

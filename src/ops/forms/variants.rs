@@ -84,10 +84,9 @@ pub(crate) fn of(functional: Op, rules: OutRules, key: DispatchKey) -> Kernel {
         };
         let rules = match rules.dtype {
             // a dtype that the call names is that of the result, and of `out`
-            OutDtype::Castable if schema.args.iter().zip(&args).any(named) => OutRules {
-                dtype: OutDtype::Exact,
-                ..rules
-            },
+            OutDtype::Castable if schema.args.iter().zip(&args).any(named) => {
+                OutRules { dtype: OutDtype::Exact, ..rules }
+            }
             _ => rules,
         };
         if rules.overlap == OutOverlap::Refused {
@@ -217,8 +216,7 @@ fn check_beside(
 ) -> Result<()> {
     let of = |out: bool| {
         let args = schema.args.iter().zip(args);
-        args.filter(move |(a, _)| a.is_out() == out)
-            .flat_map(|(_, v)| v.tensors())
+        args.filter(move |(a, _)| a.is_out() == out).flat_map(|(_, v)| v.tensors())
     };
     let inputs: Vec<&Tensor> = of(false).collect();
     let (Some(out), Ok(dtype)) = (of(true).next(), promote(&inputs)) else {
@@ -246,12 +244,9 @@ fn functional_arguments(
     args: &[Value],
     dtype: OutDtype,
 ) -> Result<Vec<Value>> {
-    let inputs: Vec<usize> = (0..args.len())
-        .filter(|i| !schema.args[*i].is_out())
-        .collect();
-    let out = (0..args.len())
-        .filter(|i| schema.args[*i].is_out())
-        .find_map(|i| args[i].tensors().next());
+    let inputs: Vec<usize> = (0..args.len()).filter(|i| !schema.args[*i].is_out()).collect();
+    let out =
+        (0..args.len()).filter(|i| schema.args[*i].is_out()).find_map(|i| args[i].tensors().next());
     let mut next = inputs.iter();
     let wanted = &schema_of(functional)?.args;
     let mut given = Vec::with_capacity(wanted.len());

@@ -17,9 +17,7 @@ fn is_mask(index: &Tensor) -> bool {
 fn expand_mask(mask: &Tensor) -> Result<Vec<Tensor>> {
     needs_data("index with a mask", mask)?;
     let places = crate::ops::index::masked::nonzero(mask)?;
-    (0..mask.dim() as i64)
-        .map(|d| crate::ops::view::select(&places, 1, d))
-        .collect()
+    (0..mask.dim() as i64).map(|d| crate::ops::view::select(&places, 1, d)).collect()
 }
 
 /// Refuses masks of other sizes than the dimensions that they stand for.
@@ -30,10 +28,7 @@ fn check_masks(x: &Tensor, indices: &[Option<Tensor>]) -> Result<()> {
             at += 1;
             continue;
         };
-        let covered = x
-            .sizes()
-            .get(at..at + mask.dim())
-            .ok_or_else(|| too_many(x, indices))?;
+        let covered = x.sizes().get(at..at + mask.dim()).ok_or_else(|| too_many(x, indices))?;
         ensure_index!(
             covered == mask.sizes(),
             "The shape of the mask {:?} at index {i} does not match the shape of the indexed tensor {:?} at index {at}",
@@ -157,13 +152,7 @@ impl Indexed {
                 dims.push((index, x.sizes()[d], x.strides()[d]));
             }
         }
-        Ok(Indexed {
-            sizes,
-            strides,
-            at,
-            rank: places.len(),
-            dims,
-        })
+        Ok(Indexed { sizes, strides, at, rank: places.len(), dims })
     }
 
     /// Strides of something that the indices give, for the dimensions of the result.
@@ -237,10 +226,7 @@ pub(crate) fn index(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
 
 /// Whether an index is a mask whose values are not known, so that the places are not.
 fn places_unknown(indices: &[Option<Tensor>]) -> bool {
-    indices
-        .iter()
-        .flatten()
-        .any(|i| is_mask(i) && !i.storage().has_data())
+    indices.iter().flatten().any(|i| is_mask(i) && !i.storage().has_data())
 }
 
 pub(crate) fn index_put_(
@@ -280,20 +266,12 @@ pub(crate) fn index_put_(
         };
         let value_strides =
             layout::broadcast_strides(values.sizes(), values.strides(), &indexed.sizes);
-        let op = if accumulate {
-            ScatterOp::Add
-        } else {
-            ScatterOp::Replace
-        };
-        launch::run(
-            launch::InTurn(x),
-            [&values, &offsets],
-            |x, [values, offsets]| {
-                let places = x.places(&indexed.sizes, &indexed.strides)?;
-                let values = values.broadcast(&indexed.sizes, &value_strides)?;
-                Ok(kernels::put_at(op, places, values, offsets)?)
-            },
-        )?;
+        let op = if accumulate { ScatterOp::Add } else { ScatterOp::Replace };
+        launch::run(launch::InTurn(x), [&values, &offsets], |x, [values, offsets]| {
+            let places = x.places(&indexed.sizes, &indexed.strides)?;
+            let values = values.broadcast(&indexed.sizes, &value_strides)?;
+            Ok(kernels::put_at(op, places, values, offsets)?)
+        })?;
     }
     Ok(x.clone())
 }

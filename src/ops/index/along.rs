@@ -31,11 +31,7 @@ fn put_slices(
     let mut sizes = Dims::from_slice(x.sizes());
     sizes[d] = index.numel();
     let offsets = launch::read(&index, |index| {
-        let dim = IndexedDim {
-            index,
-            size: x.sizes()[d],
-            stride: x.strides()[d],
-        };
+        let dim = IndexedDim { index, size: x.sizes()[d], stride: x.strides()[d] };
         Ok(kernels::offsets(&[dim], wrap)?)
     })?;
     let mut strides = Dims::from_slice(x.strides());
@@ -45,14 +41,10 @@ fn put_slices(
     let offsets = Tensor::from_slice(&offsets, &[sizes[d]])?;
     let offsets = offsets.with_geometry(sizes.clone(), offset_strides, 0);
     let values = values.with_geometry(sizes.clone(), value_strides, values.storage_offset());
-    launch::run(
-        launch::InTurn(&x),
-        [&values, &offsets],
-        |x, [values, offsets]| {
-            let places = x.places(&sizes, &strides)?;
-            Ok(kernels::put_at(op, places, values, offsets)?)
-        },
-    )
+    launch::run(launch::InTurn(&x), [&values, &offsets], |x, [values, offsets]| {
+        let places = x.places(&sizes, &strides)?;
+        Ok(kernels::put_at(op, places, values, offsets)?)
+    })
 }
 
 fn check_vector(index: &Tensor, name: &str) -> Result<()> {
@@ -115,12 +107,8 @@ fn check_slices(
         index.numel(),
         along.unwrap_or(1)
     );
-    let others = |t: &Tensor| -> Dims {
-        (0..t.dim())
-            .filter(|i| *i != d)
-            .map(|i| t.sizes()[i])
-            .collect()
-    };
+    let others =
+        |t: &Tensor| -> Dims { (0..t.dim()).filter(|i| *i != d).map(|i| t.sizes()[i]).collect() };
     ensure!(
         (x.dim() != 0 || source.numel() == 1)
             && (x.dim() == 0 || source.dim() == 0 || others(x) == others(source))
@@ -197,12 +185,8 @@ pub(crate) fn index_copy_(x: &Tensor, dim: i64, index: &Tensor, source: &Tensor)
         source.dim(),
         x.dim()
     );
-    let others = |t: &Tensor| -> Dims {
-        (0..t.dim())
-            .filter(|i| *i != d)
-            .map(|i| t.sizes()[i])
-            .collect()
-    };
+    let others =
+        |t: &Tensor| -> Dims { (0..t.dim()).filter(|i| *i != d).map(|i| t.sizes()[i]).collect() };
     ensure!(
         others(x) == others(source),
         "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice shape: {:?} at dimension {d} and source slice shape: {:?} at dimension 0.",
@@ -235,15 +219,9 @@ pub(crate) fn index_fill_tensor_(
         "index_fill_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
         value.dim()
     );
-    ensure_index!(
-        index.dtype() == DType::I64,
-        "index_fill_(): Expected dtype int64 for index."
-    );
+    ensure_index!(index.dtype() == DType::I64, "index_fill_(): Expected dtype int64 for index.");
     let d = wrap_dim(dim, x.dim())?;
-    ensure!(
-        index.dim() <= 1,
-        "index_fill_(): Index has to be a vector/scalar"
-    );
+    ensure!(index.dim() <= 1, "index_fill_(): Index has to be a vector/scalar");
     access::check_apart(x, [index])?;
     let value = copy::to_dtype(value, x.dtype())?;
     put_slices(ScatterOp::Replace, x, d, index, &value, true)?;
@@ -256,12 +234,7 @@ pub(crate) fn index_fill_tensor(
     index: &Tensor,
     value: &Tensor,
 ) -> Result<Tensor> {
-    index_fill_tensor_(
-        &crate::ops::index::advanced::preserved_copy(x)?,
-        dim,
-        index,
-        value,
-    )
+    index_fill_tensor_(&crate::ops::index::advanced::preserved_copy(x)?, dim, index, value)
 }
 
 fn number(x: &Tensor, value: Scalar) -> Result<Tensor> {
@@ -355,11 +328,7 @@ fn flat_offsets(x: &Tensor, index: &Tensor, name: &str) -> Result<Vec<i64>> {
     places
         .into_iter()
         .map(|place| {
-            let mut rest = if place < 0 {
-                place.wrapping_add(n)
-            } else {
-                place
-            };
+            let mut rest = if place < 0 { place.wrapping_add(n) } else { place };
             ensure_index!(
                 rest >= 0 && rest < n,
                 "out of range: tried to access index {place} on a tensor of {n} elements."
@@ -411,10 +380,7 @@ pub(crate) fn put_(
         source.numel(),
         index.numel()
     );
-    ensure_index!(
-        x.numel() != 0 || index.numel() == 0,
-        "put_(): Expected self to be non-empty"
-    );
+    ensure_index!(x.numel() != 0 || index.numel() == 0, "put_(): Expected self to be non-empty");
     access::check_no_internal_overlap(x)?;
     access::check_apart(x, [index, source])?;
     if x.storage().has_data() && index.numel() > 0 {
@@ -426,31 +392,18 @@ pub(crate) fn put_(
         let n = source.numel();
         let offsets = Tensor::from_slice(&offsets, &[n])?;
         let flat = RowMajor::new([n]);
-        let op = if accumulate {
-            ScatterOp::Add
-        } else {
-            ScatterOp::Replace
-        };
-        launch::run(
-            launch::Written(x),
-            [&source, &offsets],
-            |x, [source, offsets]| {
-                let (sizes, strides) = ([n], [0]);
-                let (x, source) = (x.places(&sizes, &strides)?, flat.input(source)?);
-                Ok(kernels::put_at(op, x, source, offsets)?)
-            },
-        )?;
+        let op = if accumulate { ScatterOp::Add } else { ScatterOp::Replace };
+        launch::run(launch::Written(x), [&source, &offsets], |x, [source, offsets]| {
+            let (sizes, strides) = ([n], [0]);
+            let (x, source) = (x.places(&sizes, &strides)?, flat.input(source)?);
+            Ok(kernels::put_at(op, x, source, offsets)?)
+        })?;
     }
     Ok(x.clone())
 }
 
 pub(crate) fn put(x: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
-    put_(
-        &crate::ops::index::advanced::preserved_copy(x)?,
-        index,
-        source,
-        accumulate,
-    )
+    put_(&crate::ops::index::advanced::preserved_copy(x)?, index, source, accumulate)
 }
 
 /// `gather` with the sizes outside the dimension broadcast.

@@ -137,10 +137,7 @@ pub(crate) fn one_hot(x: &Tensor, num_classes: i64) -> Result<Tensor> {
         };
         let (low, high) = match foreign {
             true => (item(aten::min(x)?)?, item(aten::max(x)?)?),
-            false => (
-                item(crate::ops::reduce::min(x)?)?,
-                item(crate::ops::reduce::max(x)?)?,
-            ),
+            false => (item(crate::ops::reduce::min(x)?)?, item(crate::ops::reduce::max(x)?)?),
         };
         if low < 0 {
             return Err(no_class(low));
@@ -153,13 +150,7 @@ pub(crate) fn one_hot(x: &Tensor, num_classes: i64) -> Result<Tensor> {
             return Err(no_class(high));
         }
     }
-    let all = aten::arange(
-        Scalar::Int(classes),
-        Some(DType::I64),
-        None,
-        Some(x.device()),
-        None,
-    )?;
+    let all = aten::arange(Scalar::Int(classes), Some(DType::I64), None, Some(x.device()), None)?;
     // the result is row-major, whatever the operand's layout
     let mut x = aten::contiguous(x, MemoryFormat::Contiguous)?;
     if watcher::capture().is_some() && x.numel() > 0 {

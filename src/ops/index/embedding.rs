@@ -105,10 +105,7 @@ fn mode_of(mode: i64) -> Result<Mode> {
 /// Both in one dtype: the wider of the two.
 fn same_dtype(indices: &Tensor, offsets: &Tensor) -> Result<(Tensor, Tensor)> {
     let dtype = DType::promote(indices.dtype(), offsets.dtype());
-    Ok((
-        copy::to_dtype(indices, dtype)?,
-        copy::to_dtype(offsets, dtype)?,
-    ))
+    Ok((copy::to_dtype(indices, dtype)?, copy::to_dtype(offsets, dtype)?))
 }
 
 type BagResults = (Tensor, Tensor, Tensor, Tensor);
@@ -143,11 +140,8 @@ fn bags_of(
     for_backward: bool,
 ) -> Result<BagResults> {
     let mode = mode_of(mode)?;
-    for (t, rank, name) in [
-        (weight, 2, "weight"),
-        (indices, 1, "indices"),
-        (offsets, 1, "offsets"),
-    ] {
+    for (t, rank, name) in [(weight, 2, "weight"), (indices, 1, "indices"), (offsets, 1, "offsets")]
+    {
         ensure!(
             t.dim() == rank,
             "embedding_bag: {name} has to be a {rank}D Tensor, but got Tensor of dimension {}",
@@ -224,9 +218,7 @@ fn bags_of(
     );
     let wide = weight.dtype().opmath();
     let rows = numbers(&indices)?;
-    let factors = per_sample
-        .map(|s| copy::to_dtype(s, DType::F64)?.to_vec::<f64>())
-        .transpose()?;
+    let factors = per_sample.map(|s| copy::to_dtype(s, DType::F64)?.to_vec::<f64>()).transpose()?;
     let table = copy::to_contiguous(&copy::to_dtype(weight, wide)?)?;
     let mut sums = Tensor::allocate_contiguous(wide, device, &[bags, width])?;
     let given = Bags {
@@ -387,9 +379,8 @@ pub(crate) fn embedding_bag_dense_backward(
         copy::zero_(&out)?;
         let (rows, bag_of) = (numbers(indices)?, numbers(bag_of)?);
         let (bag_sizes, maxima) = (numbers(bag_sizes)?, numbers(maxima)?);
-        let factors = per_sample
-            .map(|s| copy::to_dtype(s, DType::F64)?.to_vec::<f64>())
-            .transpose()?;
+        let factors =
+            per_sample.map(|s| copy::to_dtype(s, DType::F64)?.to_vec::<f64>()).transpose()?;
         let grad = copy::to_contiguous(&copy::to_dtype(grad, wide)?)?;
         let saved = bags::Saved {
             rows: &rows,
@@ -400,9 +391,7 @@ pub(crate) fn embedding_bag_dense_backward(
             padding: padding_idx,
             by_frequency: scale_grad_by_freq,
         };
-        launch::run(&mut out, &grad, |out, grad| {
-            Ok(bags::backward(mode, out, grad, &saved)?)
-        })?;
+        launch::run(&mut out, &grad, |out, grad| Ok(bags::backward(mode, out, grad, &saved)?))?;
     }
     copy::to_dtype(&out, grad.dtype())
 }

@@ -10,12 +10,7 @@ use straightline_catalog::{DType, Dims, Scalar, layout};
 /// The places that are not zero, in row-major order of the flat tensor.
 fn true_places(x: &Tensor) -> Result<Vec<i64>> {
     let truth = copy::to_dtype(x, DType::Bool)?.to_vec::<bool>()?;
-    Ok(truth
-        .iter()
-        .enumerate()
-        .filter(|(_, t)| **t)
-        .map(|(i, _)| i as i64)
-        .collect())
+    Ok(truth.iter().enumerate().filter(|(_, t)| **t).map(|(i, _)| i as i64).collect())
 }
 
 /// Coordinates `[places, rank]` of flat places, column by column in memory as PyTorch has them.
@@ -41,20 +36,13 @@ pub(crate) fn nonzero(x: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn nonzero_numpy(x: &Tensor) -> Result<Vec<Tensor>> {
-    let x = if x.dim() == 0 {
-        aten::unsqueeze(x, 0)?
-    } else {
-        x.clone()
-    };
+    let x = if x.dim() == 0 { aten::unsqueeze(x, 0)? } else { x.clone() };
     aten::unbind_int(&aten::nonzero(&x)?, 1)
 }
 
 /// `nonzero` cut or filled up to a number of rows.
 pub(crate) fn nonzero_static(x: &Tensor, size: i64, fill: i64) -> Result<Tensor> {
-    ensure!(
-        size >= 0,
-        "nonzero_static: 'size' must be an non-negative integer, got {size}"
-    );
+    ensure!(size >= 0, "nonzero_static: 'size' must be an non-negative integer, got {size}");
     let sizes = [size, x.dim() as i64];
     let out = Tensor::allocate_contiguous(DType::I64, x.device(), &sizes)?;
     if !out.storage().has_data() || !x.storage().has_data() {
@@ -90,11 +78,7 @@ fn vector(numbers: &[i64]) -> Result<Tensor> {
 
 fn flat(x: &Tensor) -> Result<Tensor> {
     let x = copy::to_contiguous(x)?;
-    Ok(x.with_geometry(
-        Dims::from_slice(&[x.numel()]),
-        Dims::from_slice(&[1]),
-        x.storage_offset(),
-    ))
+    Ok(x.with_geometry(Dims::from_slice(&[x.numel()]), Dims::from_slice(&[1]), x.storage_offset()))
 }
 
 pub(crate) fn masked_select(x: &Tensor, mask: &Tensor) -> Result<Tensor> {
@@ -174,11 +158,7 @@ pub(crate) fn masked_scatter_backward(
         let taken = masked_select(grad, mask)?;
         let n = taken.numel().min(out.numel());
         let head = crate::ops::view::slice(&flat(&out)?, 0, Some(0), Some(n), 1)?;
-        copy::copy_(
-            &head,
-            &crate::ops::view::slice(&taken, 0, Some(0), Some(n), 1)?,
-            false,
-        )?;
+        copy::copy_(&head, &crate::ops::view::slice(&taken, 0, Some(0), Some(n), 1)?, false)?;
     }
     Ok(out)
 }

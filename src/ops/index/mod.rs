@@ -76,11 +76,7 @@ pub(crate) fn index_select(x: &Tensor, dim: i64, index: &Tensor) -> Result<Tenso
             "index_select(): self indexing axis dim should be positive"
         );
         if let Some(bad) = indices.iter().find(|i| **i < 0 || **i >= size) {
-            let class = if x.dim() > 1 {
-                Error::runtime
-            } else {
-                Error::index
-            };
+            let class = if x.dim() > 1 { Error::runtime } else { Error::index };
             return Err(class(format!(
                 "index_select(): index {bad} is out of bounds for dimension {d} with size {size}"
             )));
@@ -91,11 +87,7 @@ pub(crate) fn index_select(x: &Tensor, dim: i64, index: &Tensor) -> Result<Tenso
         // 0-dim operands are seen as one-element vectors
         let as_vector = |t: &Tensor| {
             if t.dim() == 0 {
-                t.with_geometry(
-                    Dims::from_slice(&[1]),
-                    Dims::from_slice(&[1]),
-                    t.storage_offset(),
-                )
+                t.with_geometry(Dims::from_slice(&[1]), Dims::from_slice(&[1]), t.storage_offset())
             } else {
                 t.clone()
             }
@@ -139,9 +131,7 @@ pub(crate) fn gather(x: &Tensor, dim: i64, index: &Tensor, _sparse: bool) -> Res
         return Ok(out);
     }
     if index.dtype() != DType::I64 && index.dtype() != DType::I32 {
-        return Err(Error::dtype(
-            "gather(): Expected dtype int32/int64 for index".to_string(),
-        ));
+        return Err(Error::dtype("gather(): Expected dtype int32/int64 for index".to_string()));
     }
     ensure!(
         index.dim().max(1) == x.dim().max(1),

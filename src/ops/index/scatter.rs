@@ -280,25 +280,13 @@ pub(crate) fn scatter_reduce_two_(
     // before the first of two writes
     let (index, src) = (&apart(x, index)?, &apart(x, src)?);
     if !include_self {
-        run(
-            ScatterOp::Replace,
-            x,
-            d,
-            index,
-            &number(x, reduction.start)?,
-        )?;
+        run(ScatterOp::Replace, x, d, index, &number(x, reduction.start)?)?;
     }
     run(reduction.op, x, d, index, src)?;
     if reduction.mean {
         let count = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
         copy::fill_(&count, Scalar::Int(i64::from(include_self)))?;
-        run(
-            ScatterOp::Add,
-            &count,
-            d,
-            index,
-            &number(x, Scalar::Int(1))?,
-        )?;
+        run(ScatterOp::Add, &count, d, index, &number(x, Scalar::Int(1))?)?;
         divide_by_count(x, &count)?;
     }
     Ok(x.clone())

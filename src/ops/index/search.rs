@@ -89,22 +89,14 @@ pub(crate) fn searchsorted(
     let dtype = if out_int32 { DType::I32 } else { DType::I64 };
     let mut out = Tensor::allocate_contiguous(DType::I64, values.device(), values.sizes())?;
     if out.storage().has_data() && values.numel() > 0 {
-        let wide = if common.is_floating() {
-            DType::F64
-        } else {
-            DType::I64
-        };
+        let wide = if common.is_floating() { DType::F64 } else { DType::I64 };
         let bring = |t: &Tensor| plain(&copy::to_dtype(t, common)?, wide);
         let (sequence, values) = (bring(sequence)?, bring(values)?);
         let sorter = sorter.map(copy::to_contiguous).transpose()?;
         let right = right || side == Some("right");
         let operands = ([&sequence, &values], sorter.as_ref());
         launch::run(&mut out, operands, |out, ([sequences, values], sorter)| {
-            let search = Search {
-                sequences,
-                sorter,
-                right,
-            };
+            let search = Search { sequences, sorter, right };
             Ok(kernels::search_sorted(out, values, &search)?)
         })?;
     }
@@ -165,9 +157,7 @@ pub(crate) fn isin(
     let mut out = Tensor::allocate_contiguous(DType::Bool, elements.device(), elements.sizes())?;
     if out.storage().has_data() {
         let (a, b) = (plain(elements, dtype)?, plain(tests, dtype)?);
-        launch::run(&mut out, [&a, &b], |out, [a, b]| {
-            Ok(kernels::is_member(out, a, b, invert)?)
-        })?;
+        launch::run(&mut out, [&a, &b], |out, [a, b]| Ok(kernels::is_member(out, a, b, invert)?))?;
     }
     Ok(out)
 }
@@ -279,11 +269,7 @@ fn unique_slices(x: &Tensor, dim: i64, consecutive: bool) -> Result<(Tensor, Ten
         0 => out,
         _ => crate::ops::view::arrange::movedim_int(&out, 0, d as i64)?,
     };
-    Ok((
-        out,
-        vector(&groups.of, &[rows])?,
-        vector(&groups.counts, &[n])?,
-    ))
+    Ok((out, vector(&groups.of, &[rows])?, vector(&groups.counts, &[n])?))
 }
 
 pub(crate) fn unique_dim(
@@ -329,16 +315,8 @@ pub(crate) fn unique_consecutive(
     let groups = launch::read(&column, |c| Ok(kernels::row_groups(c, true)?))?;
     let n = groups.first.len() as i64;
     let values = taken(&flat, &groups.first)?;
-    let of = if inverse {
-        vector(&groups.of, x.sizes())?
-    } else {
-        nothing()?
-    };
-    let counts = if counts {
-        vector(&groups.counts, &[n])?
-    } else {
-        nothing()?
-    };
+    let of = if inverse { vector(&groups.of, x.sizes())? } else { nothing()? };
+    let counts = if counts { vector(&groups.counts, &[n])? } else { nothing()? };
     Ok((values, of, counts))
 }
 
@@ -362,17 +340,13 @@ pub(crate) fn bincount(x: &Tensor, weights: Option<&Tensor>, minlength: i64) -> 
     if let Some(w) = weights
         && w.sizes() != x.sizes()
     {
-        return Err(Error::runtime(
-            "weights should be 1-d and have the same length as input",
-        ));
+        return Err(Error::runtime("weights should be 1-d and have the same length as input"));
     }
     let places = copy::to_dtype(x, DType::I64)?.to_vec::<i64>()?;
     if places.iter().any(|p| *p < 0) {
         return Err(bad());
     }
-    let bins = (places.iter().max())
-        .map_or(0, |m| m.saturating_add(1))
-        .max(minlength);
+    let bins = (places.iter().max()).map_or(0, |m| m.saturating_add(1)).max(minlength);
     check_room(DType::F64, x.device(), &[bins])?;
     let Some(weights) = weights else {
         let out = Tensor::allocate_contiguous(DType::I64, x.device(), &[bins])?;
@@ -429,10 +403,7 @@ pub(crate) fn histc(x: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<T
         low -= 1.0;
         high += 1.0;
     }
-    ensure!(
-        low.is_finite() && high.is_finite(),
-        "histc: range of [{low}, {high}] is not finite"
-    );
+    ensure!(low.is_finite() && high.is_finite(), "histc: range of [{low}, {high}] is not finite");
     if low > high {
         return Err(Error::runtime("histc: max must be larger than min"));
     }
@@ -450,10 +421,7 @@ pub(crate) fn histc(x: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<T
     let mut counts = vec![0f64; n];
     for v in values {
         if v >= edges[0] && v <= edges[n] {
-            let bin = edges
-                .partition_point(|e| *e <= v)
-                .saturating_sub(1)
-                .min(n - 1);
+            let bin = edges.partition_point(|e| *e <= v).saturating_sub(1).min(n - 1);
             counts[bin] += 1.0;
         }
     }
@@ -461,11 +429,7 @@ pub(crate) fn histc(x: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<T
 }
 
 pub(crate) fn aminmax(x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
-    ensure_type!(
-        !x.dtype().is_complex(),
-        "aminmax not implemented for {}",
-        x.dtype().torch_name()
-    );
+    ensure_type!(!x.dtype().is_complex(), "aminmax not implemented for {}", x.dtype().torch_name());
     let dims: Vec<i64> = match dim {
         Some(dim) => {
             let d = wrap_dim(dim, x.dim())?;
@@ -482,8 +446,5 @@ pub(crate) fn aminmax(x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<(Te
         }
         None => (0..x.dim() as i64).collect(),
     };
-    Ok((
-        crate::ops::reduce::amin(x, &dims, keepdim)?,
-        crate::ops::reduce::amax(x, &dims, keepdim)?,
-    ))
+    Ok((crate::ops::reduce::amin(x, &dims, keepdim)?, crate::ops::reduce::amax(x, &dims, keepdim)?))
 }

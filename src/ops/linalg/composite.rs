@@ -58,14 +58,7 @@ fn default_rtol(a: &Tensor) -> f64 {
 
 fn number(a: &Tensor, value: f64) -> Result<Tensor> {
     let dtype = Some(DType::F64);
-    aten::full(
-        &[],
-        Scalar::Float(value),
-        dtype,
-        None,
-        Some(a.device()),
-        None,
-    )
+    aten::full(&[], Scalar::Float(value), dtype, None, Some(a.device()), None)
 }
 
 /// Tolerances as tensors of `f64`, those that are not given by their defaults.
@@ -234,10 +227,7 @@ pub(crate) fn linalg_matrix_power(a: &Tensor, n: i64) -> Result<Tensor> {
     if n == 0 {
         let eye = aten::eye(*rows, Some(a.dtype()), None, Some(a.device()), None)?;
         let sizes = [lead, &[*rows, *rows]].concat();
-        return aten::clone(
-            &aten::expand(&eye, &sizes, false)?,
-            Some(MemoryFormat::Contiguous),
-        );
+        return aten::clone(&aten::expand(&eye, &sizes, false)?, Some(MemoryFormat::Contiguous));
     }
     let mut square = match n < 0 {
         true => aten::linalg_inv(a)?,
@@ -278,10 +268,7 @@ pub(crate) fn vecdot(x: &Tensor, y: &Tensor, dim: i64) -> Result<Tensor> {
 /// last may be vectors.
 pub(crate) fn multi_dot(tensors: &[Tensor]) -> Result<Tensor> {
     let n = tensors.len();
-    ensure!(
-        n >= 2,
-        "multi_dot(): expected at least 2 tensors but got {n}"
-    );
+    ensure!(n >= 2, "multi_dot(): expected at least 2 tensors but got {n}");
     let (row, column) = (tensors[0].dim() == 1, tensors[n - 1].dim() == 1);
     let mut all = Vec::with_capacity(n);
     for (i, t) in tensors.iter().enumerate() {
@@ -353,16 +340,10 @@ fn chain(all: &[Tensor], splits: &[Vec<usize>], i: usize, j: usize) -> Result<Te
 
 pub(crate) fn chain_matmul(matrices: &[Tensor]) -> Result<Tensor> {
     for t in matrices {
-        ensure!(
-            t.dim() == 2,
-            "Tensor of dimension {} is not a matrix",
-            t.dim()
-        );
+        ensure!(t.dim() == 2, "Tensor of dimension {} is not a matrix", t.dim());
     }
     match matrices {
-        [] => Err(Error::runtime(
-            "chain_matmul(): Expected one or more matrices",
-        )),
+        [] => Err(Error::runtime("chain_matmul(): Expected one or more matrices")),
         [one] => aten::clone(one, None),
         many => aten::linalg_multi_dot(many),
     }
@@ -370,10 +351,7 @@ pub(crate) fn chain_matmul(matrices: &[Tensor]) -> Result<Tensor> {
 
 /// The product of vectors of three elements that is normal to both.
 pub(crate) fn linalg_cross(a: &Tensor, b: &Tensor, dim: i64) -> Result<Tensor> {
-    ensure!(
-        a.dim() == b.dim(),
-        "linalg.cross: inputs must have the same number of dimensions."
-    );
+    ensure!(a.dim() == b.dim(), "linalg.cross: inputs must have the same number of dimensions.");
     let d = wrap_dim(dim, a.dim())?;
     let size = |t: &Tensor| t.sizes().get(d).copied().unwrap_or(1);
     ensure!(

@@ -122,9 +122,7 @@ pub(crate) fn ormqr(
         ));
     }
     if side != m {
-        return refuse(format!(
-            "other.shape[{place}] must be equal to input.shape[-2]"
-        ));
+        return refuse(format!("other.shape[{place}] must be equal to input.shape[-2]"));
     }
     if a.dim() != tau.dim() + 1 || a.dim() != other.dim() {
         return refuse(format!(
@@ -196,10 +194,7 @@ pub(crate) fn cholesky_inverse(l: &Tensor, upper: bool) -> Result<Tensor> {
 }
 
 fn square_of(name: &str, what: &str, a: &Tensor) -> Result<usize> {
-    ensure!(
-        a.dim() >= 2,
-        "{name}: The input tensor {what} must have at least 2 dimensions."
-    );
+    ensure!(a.dim() >= 2, "{name}: The input tensor {what} must have at least 2 dimensions.");
     let (m, n) = shape(a);
     ensure!(
         m == n,
@@ -218,10 +213,7 @@ fn check_old_equation(a: &Tensor, b: &Tensor, name: &str) -> Result<(Tensor, Ten
         a.dtype().torch_name()
     );
     let ((m, n), (rows, _)) = (shape(a), shape(b));
-    ensure!(
-        m == n,
-        "A must be batches of square matrices, but they are {m} by {n} matrices"
-    );
+    ensure!(m == n, "A must be batches of square matrices, but they are {m} by {n} matrices");
     ensure!(
         n == rows,
         "Incompatible matrix sizes for {name}: each A matrix is {n} by {n} but each b matrix is {rows} by {}",
@@ -361,10 +353,7 @@ pub(crate) fn ldl_solve(
 
 /// The permutations that row exchanges make, as matrices of ones and zeros.
 fn permutations(lu: &Tensor, pivots: &Tensor) -> Result<Tensor> {
-    let (m, k) = (
-        shape(lu).0,
-        pivots.sizes().last().copied().unwrap_or(0) as usize,
-    );
+    let (m, k) = (shape(lu).0, pivots.sizes().last().copied().unwrap_or(0) as usize);
     let out = copy::fill_(&fresh(lu, DType::F64, &[m, m])?, Scalar::Int(0))?;
     if out.storage().has_data() && m > 0 {
         let pivots = crate::ops::dense::dense(pivots)?;
@@ -409,36 +398,21 @@ pub(crate) fn lu_unpack(
     data: bool,
     rows: bool,
 ) -> Result<(Tensor, Tensor, Tensor)> {
-    ensure!(
-        lu.dim() >= 2,
-        "torch.lu_unpack: Expected tensor with 2 or more dimensions."
-    );
+    ensure!(lu.dim() >= 2, "torch.lu_unpack: Expected tensor with 2 or more dimensions.");
     ensure!(
         !rows || pivots.dtype() == DType::I32,
         "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\n\
              Note: this function is intended to be used with the output produced by torch.linalg.lu_factor"
     );
-    let wanted = [
-        batch(lu),
-        &[lu.sizes()[lu.dim() - 2].min(lu.sizes()[lu.dim() - 1])],
-    ]
-    .concat();
+    let wanted = [batch(lu), &[lu.sizes()[lu.dim() - 2].min(lu.sizes()[lu.dim() - 1])]].concat();
     ensure!(
         !rows || pivots.sizes() == wanted,
         "torch.lu_unpack: Expected LU_pivots to have shape {wanted:?} but got {:?} instead.",
         pivots.sizes()
     );
     let none = || Tensor::allocate_contiguous(lu.dtype(), lu.device(), &[0]);
-    let p = if rows {
-        permutations(lu, pivots)?
-    } else {
-        none()?
-    };
-    let (l, u) = if data {
-        triangles(lu)?
-    } else {
-        (none()?, none()?)
-    };
+    let p = if rows { permutations(lu, pivots)? } else { none()? };
+    let (l, u) = if data { triangles(lu)? } else { (none()?, none()?) };
     Ok((p, l, u))
 }
 
@@ -478,10 +452,7 @@ mod tests {
         };
         let matrix = |m: i64, n: i64| {
             let numbers = numbers((m * n) as usize);
-            Tensor::from_vec(numbers, -1)
-                .unwrap()
-                .view(&[m, n])
-                .unwrap()
+            Tensor::from_vec(numbers, -1).unwrap().view(&[m, n]).unwrap()
         };
         let (a, b) = (matrix(3, 3), matrix(3, 2));
         let row = b.t().unwrap();
@@ -497,10 +468,7 @@ mod tests {
 
     #[test]
     fn pivots_beyond_the_rows_are_refused() {
-        let lu = Tensor::from_vec([1f32, 2.0, 3.0, 4.0], 4)
-            .unwrap()
-            .view(&[2, 2])
-            .unwrap();
+        let lu = Tensor::from_vec([1f32, 2.0, 3.0, 4.0], 4).unwrap().view(&[2, 2]).unwrap();
         let pivots = Tensor::from_vec([1i32, 7], 2).unwrap();
         assert!(aten::lu_unpack(&lu, &pivots, true, true).is_err());
         assert!(aten::linalg_ldl_solve(&lu, &pivots, &lu, false).is_err());

@@ -63,21 +63,9 @@ pub(crate) fn lstsq(
         return refuse("input.size(i) should match other.size(i) for all batch dimensions".into());
     }
     let gives = match driver.unwrap_or("gelsy") {
-        "gels" => Driver {
-            residuals: true,
-            rank: false,
-            values: false,
-        },
-        "gelsy" => Driver {
-            residuals: false,
-            rank: true,
-            values: false,
-        },
-        "gelsd" | "gelss" => Driver {
-            residuals: true,
-            rank: true,
-            values: true,
-        },
+        "gels" => Driver { residuals: true, rank: false, values: false },
+        "gelsy" => Driver { residuals: false, rank: true, values: false },
+        "gelsd" | "gelss" => Driver { residuals: true, rank: true, values: true },
         _ => {
             return refuse(
                 "parameter `driver` should be one of (gels, gelsy, gelsd, gelss)".into(),
@@ -144,13 +132,7 @@ pub(crate) fn lstsq(
         });
     }
     let of_dtype = |t: &Tensor| copy::to_dtype(t, a.dtype());
-    let solution = view::slice(
-        &of_columns(&of_dtype(&memory)?)?,
-        -2,
-        Some(0),
-        Some(n as i64),
-        1,
-    )?;
+    let solution = view::slice(&of_columns(&of_dtype(&memory)?)?, -2, Some(0), Some(n as i64), 1)?;
     let solution = match vector {
         true => view::squeeze_dim(&solution, -1)?,
         false => solution,

@@ -22,10 +22,7 @@ use straightline_runtime::cpu::kernels::real::Real;
 /// have. As in PyTorch, matrices without elements come to no kernel, and so may be of half
 /// precision.
 pub(super) fn check_matrix(a: &Tensor, name: &str, what: &str) -> Result<()> {
-    ensure!(
-        a.dim() >= 2,
-        "{name}: The input tensor {what} must have at least 2 dimensions."
-    );
+    ensure!(a.dim() >= 2, "{name}: The input tensor {what} must have at least 2 dimensions.");
     ensure_not_implemented!(
         a.dtype().is_floating() || a.dtype().is_complex(),
         "{name}: Expected a floating point or complex tensor as input. Got {}",
@@ -109,11 +106,7 @@ pub(crate) fn check_errors(info: &Tensor, api: &str, is_matrix: bool) -> Result<
     let Some((which, code)) = first_failure(info)? else {
         return Ok(());
     };
-    let place = if is_matrix {
-        ": ".to_string()
-    } else {
-        format!(": (Batch element {which}): ")
-    };
+    let place = if is_matrix { ": ".to_string() } else { format!(": (Batch element {which}): ") };
     // the classes are PyTorch's: an argument of LAPACK's, or a factor that exists and that nothing
     // can be solved with, is no `LinAlgError`
     let class = match code < 0 || api.contains("lu_factor") || api.contains("ldl") {
@@ -340,11 +333,7 @@ pub(crate) fn lu_solve(
     let lead = [batch(&a), &[n as i64]].concat();
     let pivots = copy::clone_contiguous(&view::expand(pivots, &lead, true)?)?;
     let memory = columns(&a)?;
-    let x = if left {
-        columns(&b)?
-    } else {
-        copy::clone_contiguous(&b)?
-    };
+    let x = if left { columns(&b)? } else { copy::clone_contiguous(&b)? };
     if computes(&a, &x) {
         let (m, p, y) = (memory, pivots, x.clone());
         ensure!(
@@ -377,11 +366,7 @@ pub(crate) fn lu_solve(
 fn factor_as_it_lies(a: &Tensor) -> Result<(Tensor, Tensor, Tensor, bool)> {
     let n = shape(a).0;
     let transposed = a.is_contiguous() && !a.dtype().is_complex();
-    let memory = if transposed {
-        copy::clone_contiguous(a)?
-    } else {
-        columns(a)?
-    };
+    let memory = if transposed { copy::clone_contiguous(a)? } else { columns(a)? };
     let (pivots, info) = factor(a, &memory, n, n)?;
     Ok((of_columns(&memory)?, pivots, info, transposed))
 }
@@ -409,11 +394,7 @@ pub(crate) fn solve_ex(
         !vector || left,
         "linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this case linalg.solve is equivalent to B / A.squeeze(-1)"
     );
-    let b = if vector {
-        view::unsqueeze(b, -1)?
-    } else {
-        b.clone()
-    };
+    let b = if vector { view::unsqueeze(b, -1)? } else { b.clone() };
     check_equation(a, &b, left, "linalg.solve")?;
     let (lu, pivots, info) = lu_factor_ex(a, true, false)?;
     let mut x = lu_solve(&lu, &pivots, &b, left, false)?;

@@ -202,10 +202,7 @@ fn matrix_dims(x: &Tensor, dims: &[i64], dtype: Option<DType>) -> Result<(i64, i
     };
     norm_dtype(x, dtype)?;
     let (a, b) = (wrap_dim(*a, x.dim())? as i64, wrap_dim(*b, x.dim())? as i64);
-    ensure!(
-        a != b,
-        "linalg.matrix_norm: dims must be different. Got ({a}, {b})"
-    );
+    ensure!(a != b, "linalg.matrix_norm: dims must be different. Got ({a}, {b})");
     Ok((a, b))
 }
 
@@ -234,16 +231,10 @@ pub(crate) fn matrix_norm(
         1.0 => (a, b),
         f64::INFINITY => (b, a),
         _ => {
-            return Err(Error::runtime(format!(
-                "linalg.matrix_norm: Order {p} not supported."
-            )));
+            return Err(Error::runtime(format!("linalg.matrix_norm: Order {p} not supported.")));
         }
     };
-    let other = if !keepdim && other > summed {
-        other - 1
-    } else {
-        other
-    };
+    let other = if !keepdim && other > summed { other - 1 } else { other };
     let sums = aten::linalg_vector_norm(x, Scalar::Float(1.0), Some(&[summed]), keepdim, dtype)?;
     if p > 0.0 && sums.sizes()[other as usize] == 0 {
         // the largest of no sums is 0, as their own sum is
@@ -270,9 +261,7 @@ pub(crate) fn matrix_norm_str(
             let out = aten::sum_dim_int_list(&values, Some(&[-1]), false, None)?;
             keep(&out, x, (a, b), keepdim)
         }
-        _ => Err(Error::runtime(format!(
-            "linalg.matrix_norm: Order {ord} not supported."
-        ))),
+        _ => Err(Error::runtime(format!("linalg.matrix_norm: Order {ord} not supported."))),
     }
 }
 
@@ -313,26 +302,16 @@ fn keep(out: &Tensor, x: &Tensor, (a, b): (i64, i64), keepdim: bool) -> Result<T
 
 /// Slices along a dimension, those whose norm is above `maxnorm` made shorter.
 pub(crate) fn renorm(x: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {
-    ensure!(
-        !p.is_complex() && !maxnorm.is_complex(),
-        "renorm: p and maxnorm must be real-valued"
-    );
+    ensure!(!p.is_complex() && !maxnorm.is_complex(), "renorm: p and maxnorm must be real-valued");
     // NaN is refused too
     let positive = p.as_f64() > 0.0;
     ensure!(positive, "renorm: non-positive-norm not supported");
     let limit = maxnorm.as_f64();
     let fits = limit >= 0.0;
     ensure!(fits, "renorm: expected maxnorm to be >= 0 but got {limit}");
-    ensure!(
-        x.dim() >= 2,
-        "renorm: input needs at least 2 dimensions, got {} dimensions",
-        x.dim()
-    );
+    ensure!(x.dim() >= 2, "renorm: input needs at least 2 dimensions, got {} dimensions", x.dim());
     let dim = wrap_dim(dim, x.dim())?;
-    let others: Vec<i64> = (0..x.dim())
-        .filter(|d| *d != dim)
-        .map(|d| d as i64)
-        .collect();
+    let others: Vec<i64> = (0..x.dim()).filter(|d| *d != dim).map(|d| d as i64).collect();
     // PyTorch takes norms in the type that it accumulates in
     let wide = match x.dtype() {
         DType::F32 => DType::F64,
@@ -342,16 +321,10 @@ pub(crate) fn renorm(x: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result
     let norm = aten::linalg_vector_norm(x, p, Some(&others), true, Some(wide))?;
     let shifted = aten::add_scalar(&norm, Scalar::Float(1e-7), Scalar::Int(1))?;
     let factor = aten::mul_scalar(&aten::reciprocal(&shifted)?, maxnorm)?;
-    let factor = aten::where_scalar_other(
-        &aten::gt_scalar(&norm, maxnorm)?,
-        &factor,
-        Scalar::Float(1.0),
-    )?;
+    let factor =
+        aten::where_scalar_other(&aten::gt_scalar(&norm, maxnorm)?, &factor, Scalar::Float(1.0))?;
     let factor = cast(&factor, x.dtype())?;
-    aten::mul_tensor(
-        &aten::contiguous(x, straightline_catalog::MemoryFormat::Contiguous)?,
-        &factor,
-    )
+    aten::mul_tensor(&aten::contiguous(x, straightline_catalog::MemoryFormat::Contiguous)?, &factor)
 }
 
 pub(crate) fn renorm_(x: &Tensor, p: Scalar, dim: i64, maxnorm: Scalar) -> Result<Tensor> {

@@ -18,10 +18,7 @@ use straightline_catalog::{DType, Scalar};
 use straightline_runtime::cpu::kernels::linalg::{self as kernels, Field, Part};
 
 fn check_square(a: &Tensor, name: &str) -> Result<usize> {
-    ensure!(
-        a.dim() >= 2,
-        "{name}: The input tensor A must have at least 2 dimensions."
-    );
+    ensure!(a.dim() >= 2, "{name}: The input tensor A must have at least 2 dimensions.");
     let (m, n) = shape(a);
     ensure!(
         m == n,
@@ -142,11 +139,8 @@ fn general(a: &Tensor, vectors: bool) -> Result<(Tensor, Tensor)> {
     let (input, info) = (wide_columns(a)?, infos(a, &[])?);
     if values.storage().has_data() && n > 0 {
         type C = Complex<f64>;
-        let (mut w, mut v, mut failed) = (
-            values.elements_mut::<C>()?,
-            memory.elements_mut::<C>()?,
-            info.elements_mut::<i32>()?,
-        );
+        let (mut w, mut v, mut failed) =
+            (values.elements_mut::<C>()?, memory.elements_mut::<C>()?, info.elements_mut::<i32>()?);
         let not_finite =
             || Error::runtime("torch.linalg.eig: input tensor should not contain infs or NaNs.");
         if a.dtype().is_complex() {
@@ -235,10 +229,7 @@ pub(crate) fn svd(
     let long = wanted(if full_matrices { rows } else { k });
     let values = fresh(a, a.dtype().to_real(), &[k])?;
     // columns of the long factor, and those of the short one
-    let (u, v) = (
-        fresh(a, a.dtype(), &[long, rows])?,
-        fresh(a, a.dtype(), &[wanted(k), k])?,
-    );
+    let (u, v) = (fresh(a, a.dtype(), &[long, rows])?, fresh(a, a.dtype(), &[wanted(k), k])?);
     if computes(a, &values) {
         let batches = batch(a).iter().product::<i64>() as usize;
         let (x, s, u, v) = (memory, values.clone(), u.clone(), v.clone());
@@ -369,10 +360,7 @@ pub(crate) fn polar(a: &Tensor) -> Result<(Tensor, Tensor)> {
             }
         });
     }
-    Ok((
-        copy::to_dtype(&out, a.dtype())?,
-        copy::to_dtype(&h, a.dtype())?,
-    ))
+    Ok((copy::to_dtype(&out, a.dtype())?, copy::to_dtype(&h, a.dtype())?))
 }
 
 #[cfg(test)]
@@ -383,9 +371,7 @@ mod tests {
     /// Numbers without a pattern, in matrices.
     fn matrices(sizes: &[i64]) -> Tensor {
         let n: i64 = sizes.iter().product();
-        let x: Vec<f64> = (0..n)
-            .map(|i| ((i * i + 7 * i + 3) as f64).sin() * 2.0)
-            .collect();
+        let x: Vec<f64> = (0..n).map(|i| ((i * i + 7 * i + 3) as f64).sin() * 2.0).collect();
         Tensor::from_vec(x, -1).unwrap().view(sizes).unwrap()
     }
 
@@ -425,16 +411,10 @@ mod tests {
 
     #[test]
     fn vectors_of_a_matrix_without_rank_are_orthonormal_all_the_same() {
-        let a = Tensor::from_vec([0f64; 12], -1)
-            .unwrap()
-            .view(&[4, 3])
-            .unwrap();
+        let a = Tensor::from_vec([0f64; 12], -1).unwrap().view(&[4, 3]).unwrap();
         let (u, _, vh) = aten::_linalg_svd(&a, true, true, None).unwrap();
         let eye = u.transpose(0, 1).unwrap().matmul(&u).unwrap();
-        near(
-            &aten::trace(&eye).unwrap(),
-            &Tensor::from_vec([4f64], 1).unwrap().squeeze().unwrap(),
-        );
+        near(&aten::trace(&eye).unwrap(), &Tensor::from_vec([4f64], 1).unwrap().squeeze().unwrap());
         assert_eq!((u.sizes(), vh.sizes()), (&[4i64, 4][..], &[3i64, 3][..]));
     }
 
@@ -445,10 +425,7 @@ mod tests {
         let complex = a.to_dtype(crate::DType::C128).unwrap();
         let stretched = aten::mul_tensor(&v, &w.unsqueeze(-2).unwrap()).unwrap();
         let gone = aten::sub_tensor(&complex.matmul(&v).unwrap(), &stretched, 1.into()).unwrap();
-        let most = aten::max(&aten::abs(&gone).unwrap())
-            .unwrap()
-            .item::<f64>()
-            .unwrap();
+        let most = aten::max(&aten::abs(&gone).unwrap()).unwrap().item::<f64>().unwrap();
         assert!(most < 1e-10, "{most}");
         let symmetric = aten::add_tensor(&a, &a.transpose(-2, -1).unwrap(), 1.into()).unwrap();
         for uplo in ["L", "U"] {

@@ -24,11 +24,7 @@ fn same_dtype(a: &Tensor, b: &Tensor) -> Result<()> {
 /// Vectors of one length, in the rows of matrices.
 fn check_columns(a: &Tensor, b: &Tensor) -> Result<()> {
     for (name, t) in [("X1", a), ("X2", b)] {
-        ensure!(
-            t.dim() >= 2,
-            "cdist only supports at least 2D tensors, {name} got: {}D",
-            t.dim()
-        );
+        ensure!(t.dim() >= 2, "cdist only supports at least 2D tensors, {name} got: {}D", t.dim());
     }
     let last = |t: &Tensor| t.sizes()[t.dim() - 1];
     ensure!(
@@ -60,9 +56,7 @@ fn check_cdist(a: &Tensor, b: &Tensor, p: f64, mode: Option<i64>) -> Result<()> 
     if let Some(mode) = mode
         && !(0..=2).contains(&mode)
     {
-        return Err(Error::runtime(format!(
-            "possible modes: 0, 1, 2, but was: {mode}"
-        )));
+        return Err(Error::runtime(format!("possible modes: 0, 1, 2, but was: {mode}")));
     }
     crate::ops::common::check_devices(&[a, b])
 }
@@ -71,11 +65,7 @@ fn check_cdist(a: &Tensor, b: &Tensor, p: f64, mode: Option<i64>) -> Result<()> 
 fn expanded(a: &Tensor, b: &Tensor) -> Result<(Tensor, Tensor, Dims)> {
     let lead = |t: &Tensor| Dims::from_slice(&t.sizes()[..t.dim() - 2]);
     let batch = layout::broadcast(&lead(a), &lead(b)).ok_or_else(|| {
-        Error::shape(format!(
-            "the batches of {:?} and {:?} do not broadcast",
-            a.sizes(),
-            b.sizes()
-        ))
+        Error::shape(format!("the batches of {:?} and {:?} do not broadcast", a.sizes(), b.sizes()))
     })?;
     let expand = |t: &Tensor| {
         let sizes = [batch.as_slice(), &t.sizes()[t.dim() - 2..]].concat();
@@ -151,34 +141,30 @@ pub(crate) fn cdist_backward(
     if out.numel() > 0 {
         let (a, b, grad, distances) = (dense(&a)?, dense(&b)?, dense(&grad)?, dense(&distances)?);
         let (rows, cols, width) = (rows as usize, cols as usize, width as usize);
-        launch::run(
-            &mut out,
-            [&a, &b, &grad, &distances],
-            |out, [a, b, grad, distances]| {
-                with_float!(a.dtype(), "cdist_backward", T => {
-                    let (a, b, grad, distances, out) = (
-                            a.slice::<T>()?,
-                            b.slice::<T>()?,
-                            grad.slice::<T>()?,
-                            distances.slice::<T>()?,
-                            out.slice::<T>()?,
-                        );
-                    for (i, out) in out.chunks_exact_mut(rows * width).enumerate() {
-                        let pairs = i * rows * cols..(i + 1) * rows * cols;
-                        kernels::pairs_backward(
-                            &grad[pairs.clone()],
-                            &a[i * rows * width..(i + 1) * rows * width],
-                            &b[i * cols * width..(i + 1) * cols * width],
-                            width,
-                            p,
-                            &distances[pairs],
-                            out,
-                        );
-                    }
-                    Ok::<(), Error>(())
-                })
-            },
-        )?;
+        launch::run(&mut out, [&a, &b, &grad, &distances], |out, [a, b, grad, distances]| {
+            with_float!(a.dtype(), "cdist_backward", T => {
+                let (a, b, grad, distances, out) = (
+                        a.slice::<T>()?,
+                        b.slice::<T>()?,
+                        grad.slice::<T>()?,
+                        distances.slice::<T>()?,
+                        out.slice::<T>()?,
+                    );
+                for (i, out) in out.chunks_exact_mut(rows * width).enumerate() {
+                    let pairs = i * rows * cols..(i + 1) * rows * cols;
+                    kernels::pairs_backward(
+                        &grad[pairs.clone()],
+                        &a[i * rows * width..(i + 1) * rows * width],
+                        &b[i * cols * width..(i + 1) * cols * width],
+                        width,
+                        p,
+                        &distances[pairs],
+                        out,
+                    );
+                }
+                Ok::<(), Error>(())
+            })
+        })?;
     }
     Ok(out)
 }
@@ -199,10 +185,7 @@ fn rows_of(x: &Tensor) -> (i64, i64) {
 }
 
 pub(crate) fn pdist_forward(x: &Tensor, p: f64) -> Result<Tensor> {
-    ensure!(
-        x.is_contiguous(),
-        "_pdist_forward requires contiguous input"
-    );
+    ensure!(x.is_contiguous(), "_pdist_forward requires contiguous input");
     let (n, width) = rows_of(x);
     let pairs = if n <= 1 { 0 } else { n * (n - 1) / 2 };
     // what has no pairs comes to no kernel
@@ -243,22 +226,18 @@ pub(crate) fn pdist_backward(
     let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
     if out.numel() > 0 {
         let (x, grad, distances) = (dense(x)?, dense(grad)?, dense(distances)?);
-        launch::run(
-            &mut out,
-            [&x, &grad, &distances],
-            |out, [x, grad, distances]| {
-                with_float!(x.dtype(), "pdist_backward", T => {
-                    let (x, grad, distances, out) = (
-                            x.slice::<T>()?,
-                            grad.slice::<T>()?,
-                            distances.slice::<T>()?,
-                            out.slice::<T>()?,
-                        );
-                    kernels::among_backward(grad, x, width as usize, p, distances, out);
-                    Ok::<(), Error>(())
-                })
-            },
-        )?;
+        launch::run(&mut out, [&x, &grad, &distances], |out, [x, grad, distances]| {
+            with_float!(x.dtype(), "pdist_backward", T => {
+                let (x, grad, distances, out) = (
+                        x.slice::<T>()?,
+                        grad.slice::<T>()?,
+                        distances.slice::<T>()?,
+                        out.slice::<T>()?,
+                    );
+                kernels::among_backward(grad, x, width as usize, p, distances, out);
+                Ok::<(), Error>(())
+            })
+        })?;
     }
     Ok(out)
 }
@@ -271,20 +250,10 @@ pub(crate) fn cdist(a: &Tensor, b: &Tensor, p: f64, mode: Option<i64>) -> Result
 }
 
 pub(crate) fn pdist(x: &Tensor, p: f64) -> Result<Tensor> {
-    ensure!(
-        x.dim() == 2,
-        "pdist only supports 2D tensors, got: {}D",
-        x.dim()
-    );
-    ensure_dtype!(
-        x.dtype().is_floating(),
-        "pdist only supports floating-point dtypes"
-    );
+    ensure!(x.dim() == 2, "pdist only supports 2D tensors, got: {}D", x.dim());
+    ensure_dtype!(x.dtype().is_floating(), "pdist only supports floating-point dtypes");
     check_pdist(p)?;
-    aten::_pdist_forward(
-        &aten::contiguous(x, straightline_catalog::MemoryFormat::Contiguous)?,
-        p,
-    )
+    aten::_pdist_forward(&aten::contiguous(x, straightline_catalog::MemoryFormat::Contiguous)?, p)
 }
 
 /// Distances by one matrix product: `|x|^2 - 2 x y + |y|^2`.
@@ -320,9 +289,7 @@ pub(crate) fn pairwise_distance(
 
 pub(crate) fn cosine_similarity(a: &Tensor, b: &Tensor, dim: i64, eps: f64) -> Result<Tensor> {
     if eps.is_nan() || eps < 0.0 {
-        return Err(Error::runtime(format!(
-            "eps must be non-negative, got: {eps}"
-        )));
+        return Err(Error::runtime(format!("eps must be non-negative, got: {eps}")));
     }
     let dtype = crate::ops::common::promote(&[a, b])?;
     ensure_dtype!(

@@ -17,18 +17,14 @@ fn label(c: char) -> Result<usize> {
     match c {
         'A'..='Z' => Ok(c as usize - 'A' as usize),
         'a'..='z' => Ok(c as usize - 'a' as usize + 26),
-        _ => Err(failed(format!(
-            "invalid subscript given at: {c}, subscripts must be in [a-zA-Z]"
-        ))),
+        _ => {
+            Err(failed(format!("invalid subscript given at: {c}, subscripts must be in [a-zA-Z]")))
+        }
     }
 }
 
 fn letter(label: usize) -> char {
-    (if label < 26 {
-        b'A' + label as u8
-    } else {
-        b'a' + label as u8 - 26
-    }) as char
+    (if label < 26 { b'A' + label as u8 } else { b'a' + label as u8 - 26 }) as char
 }
 
 /// The subscripts of one operand; `None` stands for the ellipsis.
@@ -74,17 +70,9 @@ fn plan(inputs: &[Vec<Option<usize>>], output: Option<&str>, tensors: &[Tensor])
         if named > t.dim() || (!has_ellipsis && named != t.dim()) {
             return Err(failed(format!(
                 "the number of subscripts in the equation ({named}) {} the number of dimensions ({}) for operand {i}{}",
-                if has_ellipsis {
-                    "is more than"
-                } else {
-                    "does not match"
-                },
+                if has_ellipsis { "is more than" } else { "does not match" },
                 t.dim(),
-                if has_ellipsis {
-                    ""
-                } else {
-                    " and no ellipsis was given"
-                }
+                if has_ellipsis { "" } else { " and no ellipsis was given" }
             )));
         }
         if has_ellipsis {
@@ -95,12 +83,7 @@ fn plan(inputs: &[Vec<Option<usize>>], output: Option<&str>, tensors: &[Tensor])
         }
     }
     let any_ellipsis = inputs.iter().any(|s| s.contains(&None));
-    let mut plan = Plan {
-        position: [None; LABELS],
-        ellipsis: (0, ellipsis),
-        kept: 0,
-        rank: 0,
-    };
+    let mut plan = Plan { position: [None; LABELS], ellipsis: (0, ellipsis), kept: 0, rank: 0 };
     let mut next = 0;
     match output {
         None => {
@@ -219,17 +202,10 @@ pub(crate) fn einsum(equation: &str, tensors: &[Tensor], path: Option<&[i64]>) -
     if texts.len() != tensors.len() {
         return Err(failed(format!(
             "{} operands were provided than specified in the equation",
-            if texts.len() > tensors.len() {
-                "fewer"
-            } else {
-                "more"
-            }
+            if texts.len() > tensors.len() { "fewer" } else { "more" }
         )));
     }
-    let inputs = texts
-        .iter()
-        .map(|t| subscripts(t))
-        .collect::<Result<Vec<_>>>()?;
+    let inputs = texts.iter().map(|t| subscripts(t)).collect::<Result<Vec<_>>>()?;
     let plan = plan(&inputs, output, tensors)?;
     let mut ops = Vec::new();
     let mut sizes: Vec<i64> = vec![1; plan.rank];

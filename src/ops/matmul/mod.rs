@@ -54,9 +54,7 @@ pub(crate) fn mm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     if a.dtype() == DType::Bool {
         return crate::ops::copy::fill_(&out, Scalar::Bool(false));
     }
-    launch::run(&mut out, [a, b], |out, [a, b]| {
-        Ok(matmul::product(out, a, b, Scale::default())?)
-    })?;
+    launch::run(&mut out, [a, b], |out, [a, b]| Ok(matmul::product(out, a, b, Scale::default())?))?;
     Ok(out)
 }
 
@@ -86,11 +84,7 @@ pub(crate) fn addmm(
     let mut out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
     let unread = !reads_product(a.dtype(), alpha, usize::MAX);
     launch::run(&mut out, [a, b, &bias], |out, [a, b, bias]| {
-        let scale = Scale {
-            alpha,
-            addend: Some((beta, bias)),
-            unread,
-        };
+        let scale = Scale { alpha, addend: Some((beta, bias)), unread };
         Ok(matmul::product(out, a, b, scale)?)
     })?;
     Ok(out)
@@ -115,17 +109,11 @@ fn run_bmm(
     addend: Option<(Scalar, &Tensor)>,
 ) -> Result<()> {
     let sizes = (a.sizes(), b.sizes());
-    let work = sizes.0[1]
-        .saturating_mul(sizes.0[2])
-        .saturating_mul(sizes.1[2]);
+    let work = sizes.0[1].saturating_mul(sizes.0[2]).saturating_mul(sizes.1[2]);
     let unread = !reads_product(a.dtype(), alpha, work as usize);
     let (beta, addend) = addend.unzip();
     launch::run(out, ([a, b], addend), |out, ([a, b], addend)| {
-        let scale = Scale {
-            alpha,
-            addend: beta.zip(addend),
-            unread,
-        };
+        let scale = Scale { alpha, addend: beta.zip(addend), unread };
         Ok(matmul::products(out, a, b, scale)?)
     })
 }

@@ -15,10 +15,7 @@ use straightline_runtime::cpu::kernels::matmul::{self as kernels, Scale};
 const ONE: Scalar = Scalar::Int(1);
 
 fn no_bool(t: &Tensor, name: &str) -> Result<()> {
-    ensure_not_implemented!(
-        t.dtype() != DType::Bool,
-        "\"{name}\" not implemented for 'Bool'"
-    );
+    ensure_not_implemented!(t.dtype() != DType::Bool, "\"{name}\" not implemented for 'Bool'");
     Ok(())
 }
 
@@ -82,18 +79,14 @@ fn matrix_vector(
             None => None,
         };
         let (addend, beta) = addend.unzip();
-        launch::run(
-            &mut out,
-            ([m, v], addend.as_ref()),
-            |out, ([m, v], addend)| {
-                let scale = Scale {
-                    alpha: alpha.cast(dtype),
-                    addend: beta.map(|b| b.cast(dtype)).zip(addend),
-                    unread,
-                };
-                Ok(kernels::product(out, m, v, scale)?)
-            },
-        )?;
+        launch::run(&mut out, ([m, v], addend.as_ref()), |out, ([m, v], addend)| {
+            let scale = Scale {
+                alpha: alpha.cast(dtype),
+                addend: beta.map(|b| b.cast(dtype)).zip(addend),
+                unread,
+            };
+            Ok(kernels::product(out, m, v, scale)?)
+        })?;
     }
     Ok(out)
 }
@@ -173,11 +166,7 @@ pub(crate) fn addbmm_(
 
 pub(crate) fn outer(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     for (name, t) in [("self", a), ("vec2", b)] {
-        ensure!(
-            t.dim() == 1,
-            "outer: Expected 1-D argument {name}, but got {}-D",
-            t.dim()
-        );
+        ensure!(t.dim() == 1, "outer: Expected 1-D argument {name}, but got {}-D", t.dim());
     }
     aten::mul_tensor(&aten::reshape(a, &[a.numel(), 1])?, b)
 }
@@ -219,31 +208,19 @@ pub(crate) fn addr(
         } else {
             aten::zeros_like(&product, None, None, None, None, None)?
         };
-        return if beta.as_bool() {
-            aten::logical_or(&x, &product)
-        } else {
-            Ok(product)
-        };
+        return if beta.as_bool() { aten::logical_or(&x, &product) } else { Ok(product) };
     }
     let is_one = |s: Scalar| s.as_complex() == (1.0, 0.0);
     // the first vector is scaled, not the product: of halves, that may be out of range
     let a = aten::to_dtype(a, dtype, false, false, None)?;
-    let a = if is_one(alpha) {
-        a
-    } else {
-        aten::mul_scalar(&a, alpha.cast(dtype))?
-    };
+    let a = if is_one(alpha) { a } else { aten::mul_scalar(&a, alpha.cast(dtype))? };
     let b = aten::to_dtype(b, dtype, false, false, None)?;
     let product = outer(&a, &b)?;
     if beta.as_complex() == (0.0, 0.0) {
         return Ok(product);
     }
     let x = aten::to_dtype(&x, dtype, false, false, None)?;
-    let x = if is_one(beta) {
-        x
-    } else {
-        aten::mul_scalar(&x, beta.cast(dtype))?
-    };
+    let x = if is_one(beta) { x } else { aten::mul_scalar(&x, beta.cast(dtype))? };
     aten::add_tensor(&x, &product, ONE)
 }
 
@@ -255,10 +232,7 @@ pub(crate) fn addbmm(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
-    ensure!(
-        a.dim() == 3 && b.dim() == 3,
-        "batch1 must be a 3D tensor, and batch2 too"
-    );
+    ensure!(a.dim() == 3 && b.dim() == 3, "batch1 must be a 3D tensor, and batch2 too");
     let (s, t) = (a.sizes(), b.sizes());
     ensure_shape!(
         s[0] == t[0],
@@ -291,19 +265,12 @@ pub(crate) fn addmm_activation(
 ) -> Result<Tensor> {
     no_bool(a, "addmm_impl_cpu_")?;
     let sum = aten::addmm(x, a, b, beta, alpha)?;
-    if gelu {
-        aten::gelu(&sum, "none")
-    } else {
-        aten::relu(&sum)
-    }
+    if gelu { aten::gelu(&sum, "none") } else { aten::relu(&sum) }
 }
 
 /// Sums over pairs of dimensions.
 pub(crate) fn tensordot(a: &Tensor, b: &Tensor, of_a: &[i64], of_b: &[i64]) -> Result<Tensor> {
-    ensure!(
-        of_a.len() == of_b.len(),
-        "both dimension lists should have same length"
-    );
+    ensure!(of_a.len() == of_b.len(), "both dimension lists should have same length");
     ensure_dtype!(
         a.dtype() == b.dtype(),
         "both inputs should have same dtype, but got {} and {}",
@@ -314,14 +281,8 @@ pub(crate) fn tensordot(a: &Tensor, b: &Tensor, of_a: &[i64], of_b: &[i64]) -> R
         let mut out = Vec::new();
         for d in dims {
             let d = crate::ops::common::wrap_dim(*d, rank)?;
-            ensure_index!(
-                rank != 0,
-                "tensordot: a tensor without dimensions has none to contract"
-            );
-            ensure!(
-                !out.contains(&d),
-                "dim {d} appears multiple times in the list of dims"
-            );
+            ensure_index!(rank != 0, "tensordot: a tensor without dimensions has none to contract");
+            ensure!(!out.contains(&d), "dim {d} appears multiple times in the list of dims");
             out.push(d);
         }
         Ok(out)
@@ -354,22 +315,16 @@ pub(crate) fn tensordot(a: &Tensor, b: &Tensor, of_a: &[i64], of_b: &[i64]) -> R
     let cols: i64 = sizes[fa.len()..].iter().product();
     let order =
         |x: &[usize], y: &[usize]| -> Vec<i64> { x.iter().chain(y).map(|d| *d as i64).collect() };
-    let (left, right) = (
-        aten::permute(&a, &order(&fa, &da))?,
-        aten::permute(&b, &order(&db, &fb))?,
-    );
+    let (left, right) =
+        (aten::permute(&a, &order(&fa, &da))?, aten::permute(&b, &order(&db, &fb))?);
     // a single number: PyTorch takes the inner product of what is a row already, which truth values
     // do not have
     if a.dtype() == DType::Bool
         && (rows, cols) == (1, 1)
-        && [&left, &right]
-            .iter()
-            .any(|t| aten::view(t, &[-1]).is_err())
+        && [&left, &right].iter().any(|t| aten::view(t, &[-1]).is_err())
     {
-        let pairs = aten::mul_tensor(
-            &aten::reshape(&left, &[steps])?,
-            &aten::reshape(&right, &[steps])?,
-        )?;
+        let pairs =
+            aten::mul_tensor(&aten::reshape(&left, &[steps])?, &aten::reshape(&right, &[steps])?)?;
         return aten::reshape(&aten::any(&pairs)?, &sizes);
     }
     let left = aten::reshape(&left, &[rows, steps])?;
@@ -401,10 +356,7 @@ pub(crate) fn trilinear(
 ) -> Result<Tensor> {
     let rank = i1.dim() + expand1.len();
     if unroll < 0 || unroll >= rank.max(1) as i64 {
-        return Err(Error::runtime(format!(
-            "unroll_dim must be in [0,{}]",
-            rank as i64 - 1
-        )));
+        return Err(Error::runtime(format!("unroll_dim must be in [0,{}]", rank as i64 - 1)));
     }
     // without elements there is no product of matrices that would refuse
     if [i1, i2, i3].iter().all(|t| t.numel() > 0) {
@@ -477,16 +429,8 @@ pub(crate) fn bilinear(
     let rows: i64 = sizes.iter().product();
     sizes.push(w[0]);
     let flat = |x: &Tensor, d: usize| aten::reshape(x, &[rows, w[d]]);
-    let out = aten::_trilinear(
-        &flat(x1, 1)?,
-        weight,
-        &flat(x2, 2)?,
-        &[1, 3],
-        &[0],
-        &[1, 2],
-        &[2, 3],
-        1,
-    )?;
+    let out =
+        aten::_trilinear(&flat(x1, 1)?, weight, &flat(x2, 2)?, &[1, 3], &[0], &[1, 2], &[2, 3], 1)?;
     let out = aten::reshape(&out, &sizes)?;
     match bias {
         Some(b) => aten::add_tensor(&out, b, ONE),

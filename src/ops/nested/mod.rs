@@ -55,9 +55,7 @@ pub(crate) fn padded_sizes(t: &Tensor) -> Result<Option<Vec<i64>>> {
 pub(crate) fn components(t: &Tensor) -> Result<&[Tensor]> {
     match t.payload::<Nested>() {
         Some(n) => Ok(&n.components),
-        None => Err(Error::runtime(
-            "expected a nested tensor: make it with `Tensor::nested`",
-        )),
+        None => Err(Error::runtime("expected a nested tensor: make it with `Tensor::nested`")),
     }
 }
 
@@ -130,9 +128,7 @@ pub(crate) fn from_list(
             return Err(t.no_memory_error("_nested_tensor_from_tensor_list"));
         }
     }
-    let dtype = dtype
-        .or(first.map(Tensor::dtype))
-        .unwrap_or_else(default_dtype);
+    let dtype = dtype.or(first.map(Tensor::dtype)).unwrap_or_else(default_dtype);
     let device = device.or(first.map(Tensor::device)).unwrap_or(Device::CPU);
     Ok(build(packed(list, dtype, device)?, dtype, device))
 }
@@ -203,10 +199,8 @@ pub(crate) fn offsets_tensor(t: &Tensor) -> Result<Tensor> {
 /// All elements, one component after the other.
 pub(crate) fn values(t: &Tensor) -> Result<Tensor> {
     let parts = components(t)?;
-    let flat: Vec<Tensor> = parts
-        .iter()
-        .map(|p| view::view(&copy::to_contiguous(p)?, &[-1]))
-        .collect::<Result<_>>()?;
+    let flat: Vec<Tensor> =
+        parts.iter().map(|p| view::view(&copy::to_contiguous(p)?, &[-1])).collect::<Result<_>>()?;
     if flat.is_empty() {
         return Tensor::allocate_contiguous(t.dtype(), t.device(), &[0]);
     }
@@ -239,11 +233,7 @@ pub(crate) fn select(t: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
 }
 
 pub(crate) fn clone(t: &Tensor, _format: Option<MemoryFormat>) -> Result<Tensor> {
-    Ok(build(
-        packed(components(t)?, t.dtype(), t.device())?,
-        t.dtype(),
-        t.device(),
-    ))
+    Ok(build(packed(components(t)?, t.dtype(), t.device())?, t.dtype(), t.device()))
 }
 
 pub(crate) fn same(t: &Tensor) -> Result<Tensor> {

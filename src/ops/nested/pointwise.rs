@@ -35,11 +35,8 @@ fn binary(
                 ca.iter().zip(cb).all(fits),
                 "{name} does not support broadcasting when given a NestedTensor: the components' sizes differ"
             );
-            let made: Vec<Tensor> = ca
-                .iter()
-                .zip(cb)
-                .map(|(x, y)| f(x, y))
-                .collect::<Result<_>>()?;
+            let made: Vec<Tensor> =
+                ca.iter().zip(cb).map(|(x, y)| f(x, y)).collect::<Result<_>>()?;
             let dtype = made.first().map_or(a.dtype(), Tensor::dtype);
             Ok(build(made, dtype, a.device()))
         }

@@ -13,11 +13,7 @@ pub(crate) fn linear(x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<Te
         x.is_nested() && !w.is_nested() && !bias.is_some_and(Tensor::is_nested),
         "linear takes a nested input with a dense weight and bias"
     );
-    ensure!(
-        w.dim() == 2,
-        "linear: the weight must be a matrix, got {:?}",
-        w.sizes()
-    );
+    ensure!(w.dim() == 2, "linear: the weight must be a matrix, got {:?}", w.sizes());
     let wt = view::t(w)?;
     map(x, |p| {
         let last = p.sizes().last().copied().unwrap_or(1);
@@ -70,9 +66,7 @@ pub(crate) fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 /// A dimension of the batch as one of its components.
 fn inner_dim(t: &Tensor, dim: i64, what: &str) -> Result<i64> {
     match wrap_dim(dim, t.dim())? {
-        0 => Err(Error::runtime(format!(
-            "Cannot apply {what} across nested dimension 0"
-        ))),
+        0 => Err(Error::runtime(format!("Cannot apply {what} across nested dimension 0"))),
         d => Ok(d as i64 - 1),
     }
 }

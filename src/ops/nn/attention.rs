@@ -156,16 +156,12 @@ fn with_mask(
         )?
         .0);
     }
-    Ok(
-        aten::_scaled_dot_product_attention_math(q, k, v, mask, dropout, causal, None, scale, gqa)?
-            .0,
-    )
+    Ok(aten::_scaled_dot_product_attention_math(q, k, v, mask, dropout, causal, None, scale, gqa)?
+        .0)
 }
 
 fn failed(text: impl std::fmt::Display) -> Error {
-    Error::runtime(format!(
-        "scaled_dot_product_attention_flash_attention: {text}"
-    ))
+    Error::runtime(format!("scaled_dot_product_attention_flash_attention: {text}"))
 }
 
 /// What the fused kernel and its backward refuse.
@@ -248,11 +244,7 @@ pub(crate) fn flash_attention(
         let mask = match mask {
             Some(m) => {
                 let m = copy::to_dtype(m, wide)?;
-                Some(crate::ops::view::expand(
-                    &m,
-                    &[qs[0], qs[1], qs[2], ks[2]],
-                    true,
-                )?)
+                Some(crate::ops::view::expand(&m, &[qs[0], qs[1], qs[2], ks[2]], true)?)
             }
             None => None,
         };

@@ -16,13 +16,7 @@ pub(crate) fn bool_mask(mask: &Tensor, dtype: DType) -> Result<Tensor> {
 }
 
 fn causal_mask(q: &Tensor, rows: i64, cols: i64, dtype: DType) -> Result<Tensor> {
-    let ones = aten::ones(
-        &[rows, cols],
-        Some(DType::Bool),
-        None,
-        Some(q.device()),
-        None,
-    )?;
+    let ones = aten::ones(&[rows, cols], Some(DType::Bool), None, Some(q.device()), None)?;
     bool_mask(&aten::tril(&ones, 0)?, dtype)
 }
 
@@ -197,9 +191,5 @@ pub(crate) fn flash_attention_backward(
         let t = aten::clone(&t, Some(MemoryFormat::Contiguous))?;
         aten::transpose_int(&t, 1, 2)
     };
-    Ok((
-        finish(&grad_q, false)?,
-        finish(&grad_k, true)?,
-        finish(&grad_v, true)?,
-    ))
+    Ok((finish(&grad_q, false)?, finish(&grad_k, true)?, finish(&grad_v, true)?))
 }

@@ -94,19 +94,9 @@ mod tests {
             ([2, 1, 3, 5], [15, 15, 5, 1], false),
             ([0, 4, 3, 5], [60, 1, 20, 4], false),
         ] {
-            assert_eq!(
-                is_channels_last_like(&sizes, &strides),
-                want,
-                "{sizes:?} {strides:?}"
-            );
+            assert_eq!(is_channels_last_like(&sizes, &strides), want, "{sizes:?} {strides:?}");
         }
-        assert_eq!(
-            Order::ChannelsLast.strides(&[2, 4, 3, 5]).as_slice(),
-            [60, 1, 20, 4]
-        );
-        assert_eq!(
-            Order::ChannelsLast.strides(&[2, 4, 6, 3, 5]).as_slice(),
-            [360, 1, 60, 20, 4]
-        );
+        assert_eq!(Order::ChannelsLast.strides(&[2, 4, 3, 5]).as_slice(), [60, 1, 20, 4]);
+        assert_eq!(Order::ChannelsLast.strides(&[2, 4, 6, 3, 5]).as_slice(), [360, 1, 60, 20, 4]);
     }
 }

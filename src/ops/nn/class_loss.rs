@@ -62,14 +62,8 @@ fn check(
         );
         (xs[1], ts[1] * ts[2])
     } else {
-        ensure!(
-            !xs.is_empty() && xs.len() <= 2,
-            "input tensor should be 1D or 2D"
-        );
-        ensure!(
-            ts.len() <= 1,
-            "0D or 1D target tensor expected, multi-target not supported"
-        );
+        ensure!(!xs.is_empty() && xs.len() <= 2, "input tensor should be 1D or 2D");
+        ensure!(ts.len() <= 1, "0D or 1D target tensor expected, multi-target not supported");
         ensure_value!(
             xs.len() != 1 || ts.len() != 1 || ts[0] == 1,
             "For 1D input, 1D target must have size 1, but got target size: {}",
@@ -316,11 +310,7 @@ pub(crate) fn nll_loss_nd(
             let x = aten::reshape(x, &[n, c, 1, inner])?;
             let flat = aten::reshape(target, &[n, 1, inner])?;
             let out = aten::nll_loss2d(&x, &flat, weight, red, ignore)?;
-            if red == 0 {
-                aten::view(&out, ts)
-            } else {
-                Ok(out)
-            }
+            if red == 0 { aten::view(&out, ts) } else { Ok(out) }
         }
     }
 }
@@ -362,10 +352,7 @@ pub(crate) fn cross_entropy_loss(
                 target.dtype()
             ))));
         }
-        ensure!(
-            ignore < 0,
-            "ignore_index is not supported for floating point target"
-        );
+        ensure!(ignore < 0, "ignore_index is not supported for floating point target");
         return with_probabilities(x, target, weight, red, smoothing, dim);
     }
     let scores = aten::log_softmax_int(x, dim, Some(x.dtype()))?;
@@ -378,12 +365,7 @@ pub(crate) fn cross_entropy_loss(
         Some(w) => aten::mul_tensor(&scores, &class_weights(w, x.dim())?)?,
         None => scores,
     };
-    let smooth = aten::neg(&aten::sum_dim_int_list(
-        &weighted,
-        Some(&[dim]),
-        false,
-        None,
-    )?)?;
+    let smooth = aten::neg(&aten::sum_dim_int_list(&weighted, Some(&[dim]), false, None)?)?;
     let ignored = aten::eq_scalar(target, Scalar::Int(ignore))?;
     let smooth = aten::masked_fill_scalar(&smooth, &ignored, Scalar::Float(0.0))?;
     let smooth = match reduction(red)? {
@@ -437,11 +419,7 @@ fn with_probabilities(
     let target = if smoothing > 0.0 {
         check_smoothing(smoothing)?;
         let kept = aten::mul_scalar(target, Scalar::Float(1.0 - smoothing))?;
-        aten::add_scalar(
-            &kept,
-            Scalar::Float(smoothing / classes as f64),
-            Scalar::Int(1),
-        )?
+        aten::add_scalar(&kept, Scalar::Float(smoothing / classes as f64), Scalar::Int(1))?
     } else {
         target.clone()
     };

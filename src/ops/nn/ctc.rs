@@ -27,18 +27,9 @@ pub(crate) fn forward(
         ));
     };
     ensure!(log_probs.numel() != 0, "log_probs tensor must not be empty");
-    ensure!(
-        (0..classes).contains(&blank),
-        "blank must be in label range"
-    );
-    ensure!(
-        input_lengths.len() as i64 == batch,
-        "input_lengths must be of size batch_size"
-    );
-    ensure!(
-        target_lengths.len() as i64 == batch,
-        "target_lengths must be of size batch_size"
-    );
+    ensure!((0..classes).contains(&blank), "blank must be in label range");
+    ensure!(input_lengths.len() as i64 == batch, "input_lengths must be of size batch_size");
+    ensure!(target_lengths.len() as i64 == batch, "target_lengths must be of size batch_size");
     if !matches!(log_probs.dtype(), DType::F32 | DType::F64) {
         return Err(unsupported("ctc_loss_cpu", log_probs.dtype()));
     }
@@ -59,9 +50,7 @@ pub(crate) fn forward(
         ));
     }
     let longest = target_lengths.iter().copied().max().unwrap_or(0);
-    let total = target_lengths
-        .iter()
-        .fold(0i64, |a, b| a.saturating_add(*b));
+    let total = target_lengths.iter().fold(0i64, |a, b| a.saturating_add(*b));
     match *targets.sizes() {
         [n] if n == total => {}
         [n, m] if n == batch && m >= longest => {}
@@ -82,11 +71,7 @@ pub(crate) fn forward(
         let x = copy::clone_contiguous(&copy::to_dtype(&by_batch, DType::F64)?)?;
         let labels = copy::to_dtype(targets, DType::I64)?.to_vec::<i64>()?;
         launch::run([&mut loss, &mut alpha], &x, |[loss, alpha], x| {
-            let (x, loss, alpha) = (
-                x.slice::<f64>()?,
-                loss.slice::<f64>()?,
-                alpha.slice::<f64>()?,
-            );
+            let (x, loss, alpha) = (x.slice::<f64>()?, loss.slice::<f64>()?, alpha.slice::<f64>()?);
             let (steps, classes, width) = (steps as usize, classes as usize, width as usize);
             let (row, part) = (steps * classes, steps * width);
             let mut begin = 0;
@@ -138,14 +123,7 @@ pub(crate) fn forward_tensors(
 ) -> Result<(Tensor, Tensor)> {
     let input_lengths = lengths(input_lengths, "input_lengths")?;
     let target_lengths = lengths(target_lengths, "target_lengths")?;
-    forward(
-        log_probs,
-        targets,
-        &input_lengths,
-        &target_lengths,
-        blank,
-        zero_infinity,
-    )
+    forward(log_probs, targets, &input_lengths, &target_lengths, blank, zero_infinity)
 }
 
 /// With a batch, which a single sequence is made one of.
@@ -195,14 +173,8 @@ pub(crate) fn loss(
 ) -> Result<Tensor> {
     let (x, many) = batched(log_probs)?;
     let targets = aten::to_dtype(targets, DType::I64, false, false, None)?;
-    let (losses, _) = aten::_ctc_loss(
-        &x,
-        &targets,
-        input_lengths,
-        target_lengths,
-        blank,
-        zero_infinity,
-    )?;
+    let (losses, _) =
+        aten::_ctc_loss(&x, &targets, input_lengths, target_lengths, blank, zero_infinity)?;
     let lengths = Tensor::from_vec(target_lengths, -1)?;
     reduced(losses, &lengths, reduction, zero_infinity, many)
 }
@@ -219,13 +191,7 @@ pub(crate) fn loss_tensors(
 ) -> Result<Tensor> {
     let (x, many) = batched(log_probs)?;
     let targets = aten::to_dtype(targets, DType::I64, false, false, None)?;
-    let (losses, _) = aten::_ctc_loss_tensor(
-        &x,
-        &targets,
-        input_lengths,
-        target_lengths,
-        blank,
-        zero_infinity,
-    )?;
+    let (losses, _) =
+        aten::_ctc_loss_tensor(&x, &targets, input_lengths, target_lengths, blank, zero_infinity)?;
     reduced(losses, target_lengths, reduction, zero_infinity, many)
 }

@@ -45,16 +45,11 @@ pub(crate) fn smooth_l1_loss(
     beta: f64,
 ) -> Result<Tensor> {
     if beta.is_nan() || beta < 0.0 {
-        return Err(Error::runtime(
-            "smooth_l1_loss does not support negative values for beta.",
-        ));
+        return Err(Error::runtime("smooth_l1_loss does not support negative values for beta."));
     }
     let attributes = [("beta", beta.into())];
     let operands = [(0, x), (1, target)];
-    reduced(
-        formula::run(Op::smooth_l1_loss, &operands, &attributes)?,
-        reduction,
-    )
+    reduced(formula::run(Op::smooth_l1_loss, &operands, &attributes)?, reduction)
 }
 
 pub(crate) fn huber_loss(
@@ -64,9 +59,7 @@ pub(crate) fn huber_loss(
     delta: f64,
 ) -> Result<Tensor> {
     if delta.is_nan() || delta <= 0.0 {
-        return Err(Error::runtime(
-            "huber_loss does not support non-positive values for delta.",
-        ));
+        return Err(Error::runtime("huber_loss does not support non-positive values for delta."));
     }
     let attributes = [("delta", delta.into())];
     let loss = formula::run(Op::huber_loss, &[(0, x), (1, target)], &attributes)?;
@@ -199,11 +192,7 @@ fn backward(
     if broadcast(&[g, x, target])?.as_slice() != x.sizes() {
         return call.run();
     }
-    call.run_into(Tensor::allocate_contiguous(
-        call.dtype,
-        x.device(),
-        x.sizes(),
-    )?)
+    call.run_into(Tensor::allocate_contiguous(call.dtype, x.device(), x.sizes())?)
 }
 
 /// The derivatives of losses, with the argument that gives them their shape.
@@ -335,10 +324,7 @@ pub(crate) fn kl_div(
     log_target: bool,
 ) -> Result<Tensor> {
     for t in [x, target] {
-        ensure!(
-            t.dtype().is_floating(),
-            "kl_div: Integral inputs not supported."
-        );
+        ensure!(t.dtype().is_floating(), "kl_div: Integral inputs not supported.");
     }
     let loss = if log_target {
         aten::mul_tensor(&aten::exp(target)?, &aten::sub_tensor(target, x, one())?)?
@@ -426,10 +412,7 @@ pub(crate) fn cosine_embedding_loss(
     reduction: i64,
 ) -> Result<Tensor> {
     let rank = target.dim();
-    ensure_shape!(
-        rank <= 1,
-        "0D or 1D target tensor expected, multi-target not supported"
-    );
+    ensure_shape!(rank <= 1, "0D or 1D target tensor expected, multi-target not supported");
     ensure_shape!(
         a.dim() == rank + 1 && b.dim() == rank + 1,
         "{rank}D target tensor expects {}D input tensors, but found inputs with sizes {:?} and {:?}.",

@@ -73,10 +73,7 @@ fn check_margin(
         check_kernel("multi_margin_loss_cpu_kernel", x)?;
         same_dtype(x, w)?;
     }
-    ensure!(
-        matches!(p.as_f64(), 1.0 | 2.0),
-        "only p == 1 and p == 2 supported"
-    );
+    ensure!(matches!(p.as_f64(), 1.0 | 2.0), "only p == 1 and p == 2 supported");
     check_kernel("multi_margin_loss_cpu_kernel", x)?;
     is_long(target)?;
     Ok((n, c))
@@ -97,41 +94,37 @@ pub(crate) fn multi_margin_loss(
     let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), sizes)?;
     let (x, target) = (dense(x)?, dense(target)?);
     let weight = weight.map(dense).transpose()?;
-    launch::run(
-        &mut out,
-        ([&x, &target], weight.as_ref()),
-        |out, ([x, target], weight)| {
-            with_float!(x.dtype(), "multi_margin_loss_cpu_kernel", T => {
-                let (x, out, target, weight) = (
-                        x.slice::<T>()?,
-                        out.slice::<T>()?,
-                        target.slice::<i64>()?,
-                        weight.map(|w| w.slice::<T>()).transpose()?,
-                    );
-                let loss = MultiMargin {
-                    target,
-                    weight,
-                    squared: p.as_f64() == 2.0,
-                    margin: margin.as_f64(),
-                    classes: c as usize,
-                };
-                let mut sum = 0.0;
-                loss.each(x, |i, term| {
-                    if each {
-                        out[i] = T::narrow(term);
-                    }
-                    sum += term;
-                })
-                .map_err(out_of_range)?;
-                if !each {
-                    // the mean of no samples is 0 here
-                    let count = if red == Reduction::Mean { n.max(1) } else { 1 };
-                    out[0] = T::narrow(sum / count as f64);
+    launch::run(&mut out, ([&x, &target], weight.as_ref()), |out, ([x, target], weight)| {
+        with_float!(x.dtype(), "multi_margin_loss_cpu_kernel", T => {
+            let (x, out, target, weight) = (
+                    x.slice::<T>()?,
+                    out.slice::<T>()?,
+                    target.slice::<i64>()?,
+                    weight.map(|w| w.slice::<T>()).transpose()?,
+                );
+            let loss = MultiMargin {
+                target,
+                weight,
+                squared: p.as_f64() == 2.0,
+                margin: margin.as_f64(),
+                classes: c as usize,
+            };
+            let mut sum = 0.0;
+            loss.each(x, |i, term| {
+                if each {
+                    out[i] = T::narrow(term);
                 }
-                Ok::<(), Error>(())
+                sum += term;
             })
-        },
-    )?;
+            .map_err(out_of_range)?;
+            if !each {
+                // the mean of no samples is 0 here
+                let count = if red == Reduction::Mean { n.max(1) } else { 1 };
+                out[0] = T::narrow(sum / count as f64);
+            }
+            Ok::<(), Error>(())
+        })
+    })?;
     Ok(out)
 }
 
@@ -200,11 +193,7 @@ fn check_multilabel(x: &Tensor, target: &Tensor) -> Result<(i64, i64)> {
         [_, _] => target.sizes() == xs,
         _ => target.dim() <= 1 && target.numel() == x.numel(),
     };
-    ensure!(
-        fits,
-        "inconsistent target size: {:?} for input of size: {xs:?}",
-        target.sizes()
-    );
+    ensure!(fits, "inconsistent target size: {:?} for input of size: {xs:?}", target.sizes());
     check_kernel("multilabel_margin_loss_forward_out_frame", x)?;
     is_long(target)?;
     Ok(frames(x))
@@ -232,38 +221,34 @@ pub(crate) fn multilabel_margin_loss_forward(
     let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), sizes)?;
     let mut marks = Tensor::allocate_contiguous(x.dtype(), x.device(), target.sizes())?;
     let (x, target) = (dense(x)?, dense(target)?);
-    launch::run(
-        [&mut out, &mut marks],
-        [&x, &target],
-        |[out, marks], [x, target]| {
-            with_float!(x.dtype(), "multilabel_margin_loss_forward_out_frame", T => {
-                let (x, target, out, marks) = (
-                        x.slice::<T>()?,
-                        target.slice::<i64>()?,
-                        out.slice::<T>()?,
-                        marks.slice::<T>()?,
-                    );
-                ensure!(target.iter().all(|t| *t >= -1), "argument #2 'target' is out of range");
-                let c = c as usize;
-                let mut sum = 0.0;
-                #[allow(clippy::needless_range_loop, reason = "rows of several buffers, and perhaps an element of out")]
-                for i in 0..n as usize {
-                    let row = i * c..(i + 1) * c;
-                    mark_targets(&target[row.clone()], &mut marks[row.clone()]).map_err(bad_label)?;
-                    let term = multilabel_margin(&x[row.clone()], &target[row.clone()], &marks[row]);
-                    if each {
-                        out[i] = T::narrow(term);
-                    }
-                    sum += term;
+    launch::run([&mut out, &mut marks], [&x, &target], |[out, marks], [x, target]| {
+        with_float!(x.dtype(), "multilabel_margin_loss_forward_out_frame", T => {
+            let (x, target, out, marks) = (
+                    x.slice::<T>()?,
+                    target.slice::<i64>()?,
+                    out.slice::<T>()?,
+                    marks.slice::<T>()?,
+                );
+            ensure!(target.iter().all(|t| *t >= -1), "argument #2 'target' is out of range");
+            let c = c as usize;
+            let mut sum = 0.0;
+            #[allow(clippy::needless_range_loop, reason = "rows of several buffers, and perhaps an element of out")]
+            for i in 0..n as usize {
+                let row = i * c..(i + 1) * c;
+                mark_targets(&target[row.clone()], &mut marks[row.clone()]).map_err(bad_label)?;
+                let term = multilabel_margin(&x[row.clone()], &target[row.clone()], &marks[row]);
+                if each {
+                    out[i] = T::narrow(term);
                 }
-                if !each {
-                    let count = if red == Reduction::Mean { n.max(1) } else { 1 };
-                    out[0] = T::narrow(sum / count as f64);
-                }
-                Ok(())
-            })
-        },
-    )?;
+                sum += term;
+            }
+            if !each {
+                let count = if red == Reduction::Mean { n.max(1) } else { 1 };
+                out[0] = T::narrow(sum / count as f64);
+            }
+            Ok(())
+        })
+    })?;
     Ok((out, marks))
 }
 
@@ -288,34 +273,30 @@ pub(crate) fn multilabel_margin_loss_backward(
     }
     let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
     let (grad, x, target, marks) = (dense(grad)?, dense(x)?, dense(target)?, dense(marks)?);
-    launch::run(
-        &mut out,
-        [&grad, &x, &target, &marks],
-        |out, [grad, x, target, marks]| {
-            with_float!(x.dtype(), "multilabel_margin_loss_backward_out_frame", T => {
-                let (grad, x, target, marks, out) = (
-                        grad.slice::<T>()?,
-                        x.slice::<T>()?,
-                        target.slice::<i64>()?,
-                        marks.slice::<T>()?,
-                        out.slice::<T>()?,
-                    );
-                let scale = if red == Reduction::Mean { n as f64 } else { 1.0 };
-                for i in 0..n as usize {
-                    let row = i * c as usize..(i + 1) * c as usize;
-                    let g = grad[if each { i } else { 0 }].wide() / scale;
-                    multilabel_margin_backward(
-                        &x[row.clone()],
-                        &target[row.clone()],
-                        &marks[row.clone()],
-                        g,
-                        &mut out[row],
-                    )
-                    .map_err(bad_label)?;
-                }
-                Ok::<(), Error>(())
-            })
-        },
-    )?;
+    launch::run(&mut out, [&grad, &x, &target, &marks], |out, [grad, x, target, marks]| {
+        with_float!(x.dtype(), "multilabel_margin_loss_backward_out_frame", T => {
+            let (grad, x, target, marks, out) = (
+                    grad.slice::<T>()?,
+                    x.slice::<T>()?,
+                    target.slice::<i64>()?,
+                    marks.slice::<T>()?,
+                    out.slice::<T>()?,
+                );
+            let scale = if red == Reduction::Mean { n as f64 } else { 1.0 };
+            for i in 0..n as usize {
+                let row = i * c as usize..(i + 1) * c as usize;
+                let g = grad[if each { i } else { 0 }].wide() / scale;
+                multilabel_margin_backward(
+                    &x[row.clone()],
+                    &target[row.clone()],
+                    &marks[row.clone()],
+                    g,
+                    &mut out[row],
+                )
+                .map_err(bad_label)?;
+            }
+            Ok::<(), Error>(())
+        })
+    })?;
     Ok(out)
 }

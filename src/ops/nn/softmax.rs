@@ -41,10 +41,7 @@ pub(crate) fn log_softmax(x: &Tensor, dim: i64, half_to_float: bool) -> Result<T
 }
 
 fn check_half_to_float(half_to_float: bool) -> Result<()> {
-    ensure!(
-        !half_to_float,
-        "softmax with half to float conversion is not supported on CPU"
-    );
+    ensure!(!half_to_float, "softmax with half to float conversion is not supported on CPU");
     Ok(())
 }
 

@@ -14,10 +14,9 @@ fn hiding(mask: &Tensor, kind: Option<i64>, dtype: DType, batch: i64) -> Result<
     let mask = aten::ne_scalar(mask, Scalar::Int(0))?;
     let mask = match (kind, mask.sizes()) {
         (Some(0), [t, s]) => aten::view(&mask, &[1, 1, *t, *s])?,
-        (Some(1), [b, s]) if *b == batch => aten::view(
-            &aten::contiguous(&mask, MemoryFormat::Contiguous)?,
-            &[*b, 1, 1, *s],
-        )?,
+        (Some(1), [b, s]) if *b == batch => {
+            aten::view(&aten::contiguous(&mask, MemoryFormat::Contiguous)?, &[*b, 1, 1, *s])?
+        }
         (Some(2), [_, _, _, _]) => mask,
         (None, _) => return Err(Error::runtime("Mask Type should be defined")),
         (Some(kind), sizes) => {
@@ -44,10 +43,7 @@ pub(crate) fn transform_bias_rescale_qkv(
             )));
         }
     };
-    ensure!(
-        heads > 0 && width % heads == 0,
-        "a width of {width} is no multiple of {heads} heads"
-    );
+    ensure!(heads > 0 && width % heads == 0, "a width of {width} is no multiple of {heads} heads");
     ensure_dtype!(
         qkv.dtype().is_floating() && qkv.dtype() == bias.dtype(),
         "\"transform_bias_rescale_qkv\" is for floating-point tensors of one dtype, got {} and {}",
@@ -82,11 +78,7 @@ pub(crate) fn multi_head_attention(
     mask_kind: Option<i64>,
 ) -> Result<(Option<Tensor>, Option<Tensor>)> {
     for (name, t) in [("query", q), ("key", k), ("value", v)] {
-        ensure!(
-            t.dim() == 3,
-            "expected 3-D `{name}`, got {}-D tensor",
-            t.dim()
-        );
+        ensure!(t.dim() == 3, "expected 3-D `{name}`, got {}-D tensor", t.dim());
     }
     ensure!(
         q.sizes() == k.sizes() && q.sizes() == v.sizes(),
@@ -178,11 +170,7 @@ pub(crate) fn encoder_layer(
     };
     let feed = |x: &Tensor| -> Result<Tensor> {
         let x = aten::linear(x, ffn_weight_1, Some(ffn_bias_1))?;
-        let x = if gelu {
-            aten::gelu(&x, "none")?
-        } else {
-            aten::relu(&x)?
-        };
+        let x = if gelu { aten::gelu(&x, "none")? } else { aten::relu(&x)? };
         aten::linear(&x, ffn_weight_2, Some(ffn_bias_2))
     };
     let src = &aten::contiguous(src, MemoryFormat::Contiguous)?;
@@ -192,14 +180,6 @@ pub(crate) fn encoder_layer(
         let y = feed(&norm(&x, norm_weight_2, norm_bias_2)?)?;
         return aten::add_tensor(&y, &x, ONE);
     }
-    let x = norm(
-        &aten::add_tensor(&attend(src)?, src, ONE)?,
-        norm_weight_1,
-        norm_bias_1,
-    )?;
-    norm(
-        &aten::add_tensor(&feed(&x)?, &x, ONE)?,
-        norm_weight_2,
-        norm_bias_2,
-    )
+    let x = norm(&aten::add_tensor(&attend(src)?, src, ONE)?, norm_weight_1, norm_bias_1)?;
+    norm(&aten::add_tensor(&feed(&x)?, &x, ONE)?, norm_weight_2, norm_bias_2)
 }

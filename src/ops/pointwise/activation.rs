@@ -55,10 +55,7 @@ pub(crate) fn threshold_backward(g: &Tensor, x: &Tensor, threshold: Scalar) -> R
 }
 
 fn celu_alpha(alpha: Scalar) -> Result<[(&'static str, Attribute); 1]> {
-    ensure!(
-        alpha.as_f64() != 0.0,
-        "ZeroDivisionError: alpha cannot be 0 for CELU"
-    );
+    ensure!(alpha.as_f64() != 0.0, "ZeroDivisionError: alpha cannot be 0 for CELU");
     Ok([("alpha", alpha.into())])
 }
 
@@ -90,10 +87,7 @@ fn bound(x: &Tensor, of: Scalar) -> Scalar {
 }
 
 fn bounds(x: &Tensor, min_val: Scalar, max_val: Scalar) -> [(&'static str, Attribute); 2] {
-    [
-        ("min_val", bound(x, min_val).into()),
-        ("max_val", bound(x, max_val).into()),
-    ]
+    [("min_val", bound(x, min_val).into()), ("max_val", bound(x, max_val).into())]
 }
 
 pub(crate) fn hardtanh(x: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
@@ -262,10 +256,7 @@ fn halves(x: &Tensor, dim: i64) -> Result<(Tensor, Tensor, usize)> {
     ensure_shape!(x.dim() != 0, "glu does not support 0-dimensional tensors");
     let d = wrap_dim(dim, x.dim())?;
     let n = x.sizes()[d];
-    ensure_shape!(
-        n % 2 == 0,
-        "Halving dimension must be even, but dimension {d} is size {n}"
-    );
+    ensure_shape!(n % 2 == 0, "Halving dimension must be even, but dimension {d} is size {n}");
     let (first, second) = halves_of(x, d);
     Ok((first, second, d))
 }

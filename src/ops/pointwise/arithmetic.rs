@@ -58,11 +58,7 @@ pub(crate) fn lerp_scalar(x: &Tensor, end: &Tensor, weight: Scalar) -> Result<Te
     if lerp_dtype(x, end, None)?.is_complex() {
         return lerp_complex(x, end, weight);
     }
-    formula::run(
-        Op::lerp_Scalar,
-        &[(0, x), (1, end)],
-        &[("weight", weight.into())],
-    )
+    formula::run(Op::lerp_Scalar, &[(0, x), (1, end)], &[("weight", weight.into())])
 }
 
 pub(crate) fn lerp_scalar_(x: &Tensor, end: &Tensor, weight: Scalar) -> Result<Tensor> {
@@ -70,11 +66,7 @@ pub(crate) fn lerp_scalar_(x: &Tensor, end: &Tensor, weight: Scalar) -> Result<T
         let _whole = access::in_place(x, &[end])?;
         return copy::copy_(x, &lerp_complex(x, end, weight)?, false);
     }
-    formula::run_(
-        Op::lerp_Scalar,
-        &[(0, x), (1, end)],
-        &[("weight", weight.into())],
-    )
+    formula::run_(Op::lerp_Scalar, &[(0, x), (1, end)], &[("weight", weight.into())])
 }
 
 pub(crate) fn lerp_tensor(x: &Tensor, end: &Tensor, weight: &Tensor) -> Result<Tensor> {
@@ -190,10 +182,7 @@ pub(crate) fn clamp_tensor_(
     let mut operands = vec![(0, x)];
     operands.extend(min.map(|t| (1, t)));
     operands.extend(max.map(|t| (2, t)));
-    ensure!(
-        operands.len() != 1,
-        "torch.clamp: At least one of 'min' or 'max' must not be None"
-    );
+    ensure!(operands.len() != 1, "torch.clamp: At least one of 'min' or 'max' must not be None");
     let tensors: Vec<&Tensor> = operands.iter().map(|(_, t)| *t).collect();
     // with one bound PyTorch takes the greater or the lesser of two truth values
     if let [_, bound] = tensors[..]
@@ -224,10 +213,8 @@ pub(crate) fn nan_to_num(
         return copy::clone(x, None);
     }
     let given = [("nan", nan), ("posinf", posinf), ("neginf", neginf)];
-    let attributes: Vec<(&str, Attribute)> = given
-        .into_iter()
-        .filter_map(|(name, v)| Some((name, Attribute::from(v?))))
-        .collect();
+    let attributes: Vec<(&str, Attribute)> =
+        given.into_iter().filter_map(|(name, v)| Some((name, Attribute::from(v?)))).collect();
     formula::run(Op::nan_to_num, &[(0, x)], &attributes)
 }
 
@@ -246,12 +233,8 @@ pub(crate) fn nan_to_num_(
 
 pub(crate) fn is_nonzero(x: &Tensor) -> Result<bool> {
     match x.numel() {
-        0 => Err(Error::runtime(
-            "Boolean value of Tensor with no values is ambiguous",
-        )),
+        0 => Err(Error::runtime("Boolean value of Tensor with no values is ambiguous")),
         1 => Ok(aten::item(x)?.as_bool()),
-        _ => Err(Error::runtime(
-            "Boolean value of Tensor with more than one value is ambiguous",
-        )),
+        _ => Err(Error::runtime("Boolean value of Tensor with more than one value is ambiguous")),
     }
 }

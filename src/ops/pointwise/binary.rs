@@ -40,9 +40,7 @@ fn binary_laid_out(
             .then(|| access::read(&[a, b]))
             .transpose()?;
         let (a, b) = (cast(a, dtype)?, cast(b, dtype)?);
-        launch::elementwise(&mut out, [&a, &b], |out, [a, b]| {
-            Ok(kernels::binary(op, out, a, b)?)
-        })?;
+        launch::elementwise(&mut out, [&a, &b], |out, [a, b]| Ok(kernels::binary(op, out, a, b)?))?;
     }
     Ok(out)
 }
@@ -334,10 +332,7 @@ fn to_float(d: DType, _: &str) -> Result<DType> {
 }
 
 pub(super) fn numbers(d: DType, name: &str) -> Result<DType> {
-    ensure_not_implemented!(
-        d != DType::Bool,
-        "`{name}` is not implemented for bool tensors"
-    );
+    ensure_not_implemented!(d != DType::Bool, "`{name}` is not implemented for bool tensors");
     Ok(d)
 }
 
@@ -370,10 +365,7 @@ pub(crate) fn atan2_(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 /// The dtype that the operands promote to, of operators that order them.
 pub(crate) fn ordered(a: &Tensor, b: &Tensor, name: &str) -> Result<DType> {
     let dtype = promote(&[a, b])?;
-    ensure_type!(
-        !dtype.is_complex(),
-        "{name} not implemented for complex tensors."
-    );
+    ensure_type!(!dtype.is_complex(), "{name} not implemented for complex tensors.");
     Ok(dtype)
 }
 

@@ -37,10 +37,7 @@ pub(crate) fn isclose(
     for (name, value) in [("rtol", rtol), ("atol", atol)] {
         // NaN is refused too
         let fits = value >= 0.0;
-        ensure!(
-            fits,
-            "{name} must be greater than or equal to zero, but got {value}"
-        );
+        ensure!(fits, "{name} must be greater than or equal to zero, but got {value}");
     }
     check_devices(&[a, b])?;
     let mut close = aten::eq_tensor(a, b)?;
@@ -65,10 +62,7 @@ pub(crate) fn isclose(
     let relative = aten::abs(&aten::mul_scalar(&second, Scalar::Float(rtol))?)?;
     let allowed = aten::add_scalar(&relative, Scalar::Float(atol), one)?;
     let actual = aten::abs(&aten::sub_tensor(&first, &second, one)?)?;
-    let near = aten::logical_and(
-        &aten::isfinite(&actual)?,
-        &aten::le_tensor(&actual, &allowed)?,
-    )?;
+    let near = aten::logical_and(&aten::isfinite(&actual)?, &aten::le_tensor(&actual, &allowed)?)?;
     aten::logical_or(&close, &near)
 }
 

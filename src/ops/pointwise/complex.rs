@@ -28,10 +28,7 @@ fn reinterpret(t: &Tensor, dtype: DType, sizes: Dims, strides: Dims, offset: i64
 }
 
 pub(crate) fn view_as_real(t: &Tensor) -> Result<Tensor> {
-    ensure!(
-        t.dtype().is_complex(),
-        "view_as_real is only supported for complex tensors"
-    );
+    ensure!(t.dtype().is_complex(), "view_as_real is only supported for complex tensors");
     ensure!(
         !t.is_conj(),
         "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate tensor so you can view \
@@ -54,9 +51,7 @@ pub(crate) fn view_as_complex(t: &Tensor) -> Result<Tensor> {
     let (Some((&two, sizes)), Some((&last, strides))) =
         (t.sizes().split_last(), t.strides().split_last())
     else {
-        return Err(Error::runtime(
-            "Input tensor must have one or more dimensions",
-        ));
+        return Err(Error::runtime("Input tensor must have one or more dimensions"));
     };
     let wrong = if two != 2 {
         Some("Tensor must have a last dimension of size 2")
@@ -125,10 +120,7 @@ pub(crate) fn isreal(t: &Tensor) -> Result<Tensor> {
 
 pub(crate) fn isfinite(t: &Tensor) -> Result<Tensor> {
     if t.dtype().is_complex() {
-        let (re, im) = (
-            aten::isfinite(&aten::real(t)?)?,
-            aten::isfinite(&aten::imag(t)?)?,
-        );
+        let (re, im) = (aten::isfinite(&aten::real(t)?)?, aten::isfinite(&aten::imag(t)?)?);
         return aten::logical_and(&re, &im);
     }
     if !t.dtype().is_floating() {
@@ -230,13 +222,7 @@ pub(crate) fn by_parts(x: &Tensor, f: impl Fn(&Tensor) -> Result<Tensor>) -> Res
     let part = |i: i64| {
         let strides: Dims = both.strides()[..x.dim()].into();
         let offset = both.storage_offset() + i;
-        f(&reinterpret(
-            &both,
-            both.dtype(),
-            Dims::from_slice(x.sizes()),
-            strides,
-            offset,
-        ))
+        f(&reinterpret(&both, both.dtype(), Dims::from_slice(x.sizes()), strides, offset))
     };
     complex(&part(0)?, &part(1)?)
 }
@@ -284,11 +270,8 @@ fn product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
         Dims::from_slice(&[n * sa, sa]),
         a.storage_offset(),
     );
-    let column = b.with_geometry(
-        Dims::from_slice(&[n, 1]),
-        Dims::from_slice(&[sb, 1]),
-        b.storage_offset(),
-    );
+    let column =
+        b.with_geometry(Dims::from_slice(&[n, 1]), Dims::from_slice(&[sb, 1]), b.storage_offset());
     let out = matmul::mm(&row, &column)?;
     Ok(out.with_geometry(Dims::new(), Dims::new(), out.storage_offset()))
 }
@@ -304,10 +287,6 @@ pub(crate) fn vdot(a: &Tensor, b: &Tensor) -> Result<Tensor> {
         return product(a, b);
     }
     // the conjugate of a conjugated tensor is its memory
-    let a = if a.is_conj() {
-        a.without_math_bits()
-    } else {
-        conjugated(&*math_bits::plain(a)?)?
-    };
+    let a = if a.is_conj() { a.without_math_bits() } else { conjugated(&*math_bits::plain(a)?)? };
     product(&a, b)
 }

@@ -22,17 +22,13 @@ pub(crate) fn sinc(x: &Tensor) -> Result<Tensor> {
 
 /// `ln(exp(a) + exp(b))`.
 pub(crate) fn logaddexp(a: &Tensor, b: &Tensor, dtype: DType) -> Result<Tensor> {
-    zip_with(a, b, dtype, |out, [a, b]| {
-        Ok(kernels::log_add_exp(out, a, b)?)
-    })
+    zip_with(a, b, dtype, |out, [a, b]| Ok(kernels::log_add_exp(out, a, b)?))
 }
 
 /// The logarithm of the sum of the exponentials of the elements so far along a dimension.
 pub(crate) fn logcumsumexp(x: &Tensor, dim: usize) -> Result<Tensor> {
     let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
-    launch::run(&mut out, x, |out, x| {
-        Ok(kernels::running_log_add_exp(out, x, dim)?)
-    })?;
+    launch::run(&mut out, x, |out, x| Ok(kernels::running_log_add_exp(out, x, dim)?))?;
     Ok(out)
 }
 
@@ -104,22 +100,13 @@ mod tests {
         let z = |t: &Tensor| t.to_dtype(DType::C128).unwrap();
         let want = |t: crate::Result<Tensor>| z(&t.unwrap()).to_vec::<C>().unwrap();
         near(&aten::sinc(&z(&x)).unwrap(), &want(aten::sinc(&x)));
-        near(
-            &aten::logaddexp(&z(&x), &z(&g)).unwrap(),
-            &want(aten::logaddexp(&x, &g)),
-        );
-        near(
-            &aten::logcumsumexp(&z(&x), 0).unwrap(),
-            &want(aten::logcumsumexp(&x, 0)),
-        );
+        near(&aten::logaddexp(&z(&x), &z(&g)).unwrap(), &want(aten::logaddexp(&x, &g)));
+        near(&aten::logcumsumexp(&z(&x), 0).unwrap(), &want(aten::logcumsumexp(&x, 0)));
         near(
             &aten::sigmoid_backward(&z(&g), &z(&x)).unwrap(),
             &want(aten::sigmoid_backward(&g, &x)),
         );
-        near(
-            &aten::tanh_backward(&z(&g), &z(&x)).unwrap(),
-            &want(aten::tanh_backward(&g, &x)),
-        );
+        near(&aten::tanh_backward(&z(&g), &z(&x)).unwrap(), &want(aten::tanh_backward(&g, &x)));
         near(
             &aten::soft_margin_loss(&z(&x), &z(&g), 0).unwrap(),
             &want(aten::soft_margin_loss(&x, &g, 0)),

@@ -91,10 +91,7 @@ pub(crate) fn numbers(name: &str, tensors: &[&Tensor]) -> Result<DType> {
 }
 
 pub(crate) fn not_for(name: &str, dtype: DType) -> Error {
-    Error::not_implemented(format!(
-        "`{name}` is not implemented for {}",
-        dtype.torch_name()
-    ))
+    Error::not_implemented(format!("`{name}` is not implemented for {}", dtype.torch_name()))
 }
 
 impl<'a> Call<'a> {
@@ -145,12 +142,7 @@ impl<'a> Call<'a> {
         attributes: &'a [(&'static str, Attribute)],
         dtype: DType,
     ) -> Call<'a> {
-        Call {
-            op,
-            operands,
-            attributes,
-            dtype,
-        }
+        Call { op, operands, attributes, dtype }
     }
 
     fn tensors(&self) -> SmallVec<[&'a Tensor; 4]> {
@@ -183,9 +175,7 @@ impl<'a> Call<'a> {
     }
 
     fn operand_dtypes(&self) -> SmallVec<[(usize, DType); 4]> {
-        (self.operands.iter())
-            .map(|(at, t)| (*at, t.dtype()))
-            .collect()
+        (self.operands.iter()).map(|(at, t)| (*at, t.dtype())).collect()
     }
 
     fn recorded(
@@ -222,11 +212,7 @@ impl<'a> Call<'a> {
         let sizes = broadcast(order)?;
         let mut first = result(sizes.clone(), self.dtype, order)?;
         let mut second = result(sizes, self.dtype, order)?;
-        launch(
-            &*self.formula()?,
-            [&mut first, &mut second],
-            &self.tensors(),
-        )?;
+        launch(&*self.formula()?, [&mut first, &mut second], &self.tensors())?;
         Ok((first, second))
     }
 
@@ -266,9 +252,7 @@ impl<'a> Call<'a> {
             return Ok(x.clone());
         }
         let detached = self.operands.iter().any(|(_, t)| access::is_detached(x, t));
-        let _whole = detached
-            .then(|| access::whole(&[x], &self.tensors()))
-            .transpose()?;
+        let _whole = detached.then(|| access::whole(&[x], &self.tensors())).transpose()?;
         let mut operands: SmallVec<[Tensor; 4]> = SmallVec::new();
         for (_, t) in self.operands {
             operands.push(access::detach_overlap(x, t)?);

@@ -16,9 +16,7 @@ fn zip_integers(
     dtype: DType,
     f: &(dyn Fn(i64, i64) -> i64 + Sync),
 ) -> Result<Tensor> {
-    zip_with(a, b, dtype, |out, [a, b]| {
-        Ok(kernels::zip_integers(out, a, b, f)?)
-    })
+    zip_with(a, b, dtype, |out, [a, b]| Ok(kernels::zip_integers(out, a, b, f)?))
 }
 
 /// The common dtype of operands that must be integers.

@@ -73,9 +73,5 @@ pub(super) fn zeros(rank: usize) -> Dims {
 
 /// The operand in another dtype; wrapped numbers and 0-dim tensors too.
 pub(super) fn cast(t: &Tensor, dtype: DType) -> Result<Tensor> {
-    if t.dtype() == dtype {
-        Ok(t.clone())
-    } else {
-        copy::to_dtype(t, dtype)
-    }
+    if t.dtype() == dtype { Ok(t.clone()) } else { copy::to_dtype(t, dtype) }
 }

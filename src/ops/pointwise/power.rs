@@ -12,10 +12,7 @@ use straightline_catalog::{DType, Dims, Op, Scalar, layout};
 use straightline_passes::schedule::loops::{BinaryOp, UnaryOp};
 
 fn check_pow(dtype: DType, negative_exponent: bool) -> Result<DType> {
-    ensure_not_implemented!(
-        dtype != DType::Bool,
-        "`pow` is not implemented for bool tensors"
-    );
+    ensure_not_implemented!(dtype != DType::Bool, "`pow` is not implemented for bool tensors");
     ensure!(
         dtype.is_floating() || dtype.is_complex() || !negative_exponent,
         "Integers to negative integer powers are not allowed."

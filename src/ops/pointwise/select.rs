@@ -20,9 +20,7 @@ pub(super) fn compare(op: CompareOp, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let sizes = broadcast(&[a, b])?;
     let mut out = result(sizes, DType::Bool, &[a, b])?;
     if out.storage().has_data() {
-        let _given = (a.dtype() != b.dtype())
-            .then(|| access::read(&[a, b]))
-            .transpose()?;
+        let _given = (a.dtype() != b.dtype()).then(|| access::read(&[a, b])).transpose()?;
         let (a, b) = (cast(a, dtype)?, cast(b, dtype)?);
         launch::elementwise(&mut out, [&a, &b], |out, [a, b]| {
             Ok(kernels::compare(op, out, a, b)?)
@@ -124,10 +122,8 @@ pub(crate) fn masked_fill_(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<T
     }
     // a repeated element is filled where any of its places is
     let mask = crate::ops::view::expand(mask, x.sizes(), true)?;
-    let repeated: Vec<i64> = (0..x.dim())
-        .filter(|d| cells.sizes()[*d] != x.sizes()[*d])
-        .map(|d| d as i64)
-        .collect();
+    let repeated: Vec<i64> =
+        (0..x.dim()).filter(|d| cells.sizes()[*d] != x.sizes()[*d]).map(|d| d as i64).collect();
     let mask = crate::ops::reduce::any_dims(&mask, Some(&repeated), true)?;
     copy::copy_(&cells, &masked_fill(&cells, &mask, value)?, false)?;
     Ok(x.clone())
@@ -139,9 +135,8 @@ pub(crate) fn masked_fill_tensor(x: &Tensor, mask: &Tensor, value: &Tensor) -> R
         "masked_fill only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
         value.dim()
     );
-    let _given = (value.dtype() != x.dtype())
-        .then(|| access::read(&[x, mask, value]))
-        .transpose()?;
+    let _given =
+        (value.dtype() != x.dtype()).then(|| access::read(&[x, mask, value])).transpose()?;
     let value = match value.dtype() == x.dtype() {
         true => value.clone(),
         // captured, it is a call of its own
@@ -208,10 +203,7 @@ pub(crate) fn clamp_tensor(
     max: Option<&Tensor>,
 ) -> Result<Tensor> {
     let operands: Vec<&Tensor> = [Some(x), min, max].into_iter().flatten().collect();
-    ensure!(
-        operands.len() != 1,
-        "torch.clamp: At least one of 'min' or 'max' must not be None"
-    );
+    ensure!(operands.len() != 1, "torch.clamp: At least one of 'min' or 'max' must not be None");
     let dtype = promote(&operands)?;
     // of one bound only, a maximum or a minimum, which truth values have
     if operands.len() == 3 {

@@ -79,10 +79,7 @@ pub(crate) fn in_place(
 }
 
 pub(crate) fn unsupported(name: &str, dtype: DType) -> Error {
-    Error::not_implemented(format!(
-        "\"{name}_cpu\" not implemented for {}",
-        dtype.torch_name()
-    ))
+    Error::not_implemented(format!("\"{name}_cpu\" not implemented for {}", dtype.torch_name()))
 }
 
 /// Of the functions that PyTorch has for `f32` and `f64` only.
@@ -156,9 +153,7 @@ pub(crate) fn signbit(x: &Tensor) -> Result<Tensor> {
     if x.dtype().is_complex() {
         return pointwise::lt_scalar(x, Scalar::Int(0));
     }
-    map(x, DType::Bool, &|x| {
-        f64::from(u8::from(x.is_sign_negative()))
-    })
+    map(x, DType::Bool, &|x| f64::from(u8::from(x.is_sign_negative())))
 }
 
 pub(crate) fn logit(x: &Tensor, eps: Option<f64>) -> Result<Tensor> {
@@ -200,18 +195,13 @@ pub(crate) fn polygamma_(x: &Tensor, n: i64) -> Result<Tensor> {
 
 /// A fraction of size `1/2 .. 1` and a power of 2 for each element.
 pub(crate) fn frexp(x: &Tensor) -> Result<(Tensor, Tensor)> {
-    ensure!(
-        x.dtype().is_floating(),
-        "torch.frexp() only supports floating-point dtypes"
-    );
+    ensure!(x.dtype().is_floating(), "torch.frexp() only supports floating-point dtypes");
     let sizes = || Dims::from_slice(x.sizes());
     let mut mantissa = pointwise::result(sizes(), x.dtype(), &[x])?;
     let mut exponent = pointwise::result(sizes(), DType::I32, &[x])?;
-    launch::run(
-        [&mut mantissa, &mut exponent],
-        x,
-        |[mantissa, exponent], x| Ok(kernels::frexp(mantissa, exponent, x)?),
-    )?;
+    launch::run([&mut mantissa, &mut exponent], x, |[mantissa, exponent], x| {
+        Ok(kernels::frexp(mantissa, exponent, x)?)
+    })?;
     Ok((laid_out_like(mantissa, x), laid_out_like(exponent, x)))
 }
 
@@ -300,10 +290,7 @@ fn like(x: &Tensor, result: Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn deg2rad(x: &Tensor) -> Result<Tensor> {
-    like(
-        x,
-        aten::mul_scalar(x, Scalar::Float(std::f64::consts::PI / 180.0))?,
-    )
+    like(x, aten::mul_scalar(x, Scalar::Float(std::f64::consts::PI / 180.0))?)
 }
 
 pub(crate) fn deg2rad_(x: &Tensor) -> Result<Tensor> {
@@ -311,10 +298,7 @@ pub(crate) fn deg2rad_(x: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn rad2deg(x: &Tensor) -> Result<Tensor> {
-    like(
-        x,
-        aten::mul_scalar(x, Scalar::Float(180.0 / std::f64::consts::PI))?,
-    )
+    like(x, aten::mul_scalar(x, Scalar::Float(180.0 / std::f64::consts::PI))?)
 }
 
 pub(crate) fn rad2deg_(x: &Tensor) -> Result<Tensor> {
@@ -342,10 +326,7 @@ pub(crate) fn round_decimals_(x: &Tensor, decimals: i64) -> Result<Tensor> {
 
 /// The logarithm of the multivariate gamma function of dimension `p`.
 pub(crate) fn mvlgamma(x: &Tensor, p: i64) -> Result<Tensor> {
-    ensure!(
-        x.dtype() != DType::Bool,
-        "The input tensor may not be a boolean tensor."
-    );
+    ensure!(x.dtype() != DType::Bool, "The input tensor may not be a boolean tensor.");
     if p < 1 {
         return Err(Error::runtime("p has to be greater than or equal to 1"));
     }

@@ -62,9 +62,9 @@ fn elementary_dtype(f: UnaryOp, x: &Tensor) -> Result<DType> {
             check_bool(x, f.name())?;
             Ok(x.dtype())
         }
-        Class::Bits if x.dtype().is_floating() || x.dtype().is_complex() => Err(
-            Error::not_implemented(format!("`{}` is for integer and bool tensors", f.name())),
-        ),
+        Class::Bits if x.dtype().is_floating() || x.dtype().is_complex() => {
+            Err(Error::not_implemented(format!("`{}` is for integer and bool tensors", f.name())))
+        }
         _ => Ok(x.dtype()),
     }
 }
@@ -80,10 +80,7 @@ pub(crate) fn abs(x: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn abs_(x: &Tensor) -> Result<Tensor> {
-    ensure_dtype!(
-        !x.dtype().is_complex(),
-        "In-place abs is not supported for complex tensors."
-    );
+    ensure_dtype!(!x.dtype().is_complex(), "In-place abs is not supported for complex tensors.");
     check_bool(x, "abs")?;
     unary_inplace(UnaryOp::Abs, x, x.dtype())
 }

@@ -50,11 +50,9 @@ pub(super) fn prepack(w: &Tensor, bias: Option<&Tensor>) -> Result<Arc<PackedLin
     let (n, k) = (w.sizes()[0] as usize, w.sizes()[1] as usize);
     let of_rows: Vec<Affine> = match &q.quantizer {
         Quantizer::PerTensor { scale, zero_point } => vec![affine(*scale, *zero_point); n],
-        Quantizer::PerChannel {
-            scales,
-            zero_points,
-            axis: 0,
-        } => channels(w.sizes(), scales, zero_points, 0)?.0,
+        Quantizer::PerChannel { scales, zero_points, axis: 0 } => {
+            channels(w.sizes(), scales, zero_points, 0)?.0
+        }
         Quantizer::PerChannel { axis, .. } => {
             return Err(Error::runtime(format!(
                 "quantized::linear_prepack: weights are quantized per row, axis 0, and these per axis {axis}"
@@ -70,9 +68,8 @@ pub(super) fn prepack(w: &Tensor, bias: Option<&Tensor>) -> Result<Arc<PackedLin
             b.dtype().torch_name()
         )));
     }
-    let weights = launch::read(&q.ints, |ints| {
-        Ok(PackedWeights::new(ints.slice::<i8>()?, k, of_rows))
-    })?;
+    let weights =
+        launch::read(&q.ints, |ints| Ok(PackedWeights::new(ints.slice::<i8>()?, k, of_rows)))?;
     Ok(Arc::new(PackedLinear(Arc::new(Inner {
         weights,
         original: w.clone(),
@@ -119,11 +116,7 @@ fn run(x: &Tensor, w: &PackedLinear, scale: f64, zero_point: i64, relu: bool) ->
         kernels::linear(out, x, weights, bias, relu);
         Ok(())
     })?;
-    build(
-        out,
-        DType::QUInt8,
-        Quantizer::PerTensor { scale, zero_point },
-    )
+    build(out, DType::QUInt8, Quantizer::PerTensor { scale, zero_point })
 }
 
 pub(super) fn linear(x: &Tensor, w: &PackedLinear, scale: f64, zero_point: i64) -> Result<Tensor> {
@@ -151,11 +144,7 @@ fn choose(min: f32, max: f32, steps: i32) -> Affine {
     let from_min = -min / f64::from(scale);
     let from_max = f64::from(steps) - max / f64::from(scale);
     let error = |end: f64, x: f64| end.abs() + (x / f64::from(scale)).abs();
-    let zero = if error(0.0, min) < error(f64::from(steps), max) {
-        from_min
-    } else {
-        from_max
-    };
+    let zero = if error(0.0, min) < error(f64::from(steps), max) { from_min } else { from_max };
     let zero_point = if zero < 0.0 {
         0
     } else if zero > f64::from(steps) {
@@ -180,9 +169,7 @@ pub(super) fn linear_dynamic(x: &Tensor, w: &PackedLinear, reduce_range: bool) -
         let real = x.slice::<f32>()?;
         let (min, max) = real
             .iter()
-            .fold((f32::INFINITY, f32::NEG_INFINITY), |(a, b), x| {
-                (a.min(*x), b.max(*x))
-            });
+            .fold((f32::INFINITY, f32::NEG_INFINITY), |(a, b), x| (a.min(*x), b.max(*x)));
         let of_x = choose(min, max, if reduce_range { 127 } else { 255 });
         let mut ints = vec![0u8; real.len()];
         kernels::quantize(&mut ints, real, of_x);

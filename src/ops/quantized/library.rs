@@ -38,12 +38,8 @@ pub(crate) fn register() -> Result<()> {
         ))?;
     }
     lib.def(&format!("linear_prepack(Tensor W, Tensor? B=None) -> {W}"))?;
-    lib.def(&format!(
-        "linear_unpack({W}) -> (Tensor W_origin, Tensor? B_origin)"
-    ))?;
-    lib.def(&format!(
-        "linear_dynamic(Tensor X, {W}, bool reduce_range=False) -> Tensor Y"
-    ))?;
+    lib.def(&format!("linear_unpack({W}) -> (Tensor W_origin, Tensor? B_origin)"))?;
+    lib.def(&format!("linear_dynamic(Tensor X, {W}, bool reduce_range=False) -> Tensor Y"))?;
     let key = DispatchKey::QuantizedCPU;
     lib.impl_at("add", key, pointwise::add)?;
     lib.impl_at("add_relu", key, pointwise::add_relu)?;
@@ -52,11 +48,7 @@ pub(crate) fn register() -> Result<()> {
     lib.impl_at("linear", key, layers::linear)?;
     lib.impl_at("linear_relu", key, layers::linear_relu)?;
     lib.impl_at("linear_prepack", key, layers::prepack)?;
-    lib.impl_at(
-        "linear_unpack",
-        DispatchKey::CompositeImplicitAutograd,
-        layers::unpack,
-    )?;
+    lib.impl_at("linear_unpack", DispatchKey::CompositeImplicitAutograd, layers::unpack)?;
     lib.impl_at("linear_dynamic", DispatchKey::CPU, layers::linear_dynamic)?;
     lib.leak();
     Ok(())

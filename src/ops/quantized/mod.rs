@@ -44,11 +44,7 @@ pub(crate) enum Quantizer {
     /// One scale and zero point.
     PerTensor { scale: f64, zero_point: i64 },
     /// One for each index of a dimension: `f64` and `i64` vectors.
-    PerChannel {
-        scales: Tensor,
-        zero_points: Tensor,
-        axis: usize,
-    },
+    PerChannel { scales: Tensor, zero_points: Tensor, axis: usize },
 }
 
 /// The payload of a quantized tensor.
@@ -111,10 +107,7 @@ pub(super) fn per_tensor(q: &Quantized) -> Result<(f64, i64)> {
 }
 
 pub(super) fn affine(scale: f64, zero_point: i64) -> Affine {
-    Affine {
-        scale: scale as f32,
-        zero_point: zero_point as i32,
-    }
+    Affine { scale: scale as f32, zero_point: zero_point as i32 }
 }
 
 /// The quantizers of the channels, and the elements behind each index of the axis.
@@ -125,11 +118,7 @@ fn channels(
     axis: usize,
 ) -> Result<(Vec<Affine>, usize)> {
     let (scales, zeros) = (scales.to_vec::<f64>()?, zero_points.to_vec::<i64>()?);
-    let affine = scales
-        .iter()
-        .zip(&zeros)
-        .map(|(s, z)| affine(*s, *z))
-        .collect();
+    let affine = scales.iter().zip(&zeros).map(|(s, z)| affine(*s, *z)).collect();
     Ok((affine, sizes[axis + 1..].iter().product::<i64>() as usize))
 }
 
@@ -210,16 +199,9 @@ pub(crate) fn quantize_per_tensor(
 
 /// `copy_` of floats into a quantized tensor: they are quantized as it is.
 pub(crate) fn copy_from_float(into: &Tensor, src: &Tensor) -> Result<()> {
-    let refuse = |why: String| {
-        Err(Error::runtime(format!(
-            "Quantized copy only works with {why}"
-        )))
-    };
+    let refuse = |why: String| Err(Error::runtime(format!("Quantized copy only works with {why}")));
     if src.dtype() != DType::F32 {
-        return refuse(format!(
-            "kFloat as source Tensor, and this is {}",
-            src.dtype()
-        ));
+        return refuse(format!("kFloat as source Tensor, and this is {}", src.dtype()));
     }
     if src.sizes() != into.sizes() {
         return refuse(format!(
@@ -236,11 +218,9 @@ pub(crate) fn copy_from_float(into: &Tensor, src: &Tensor) -> Result<()> {
         Quantizer::PerTensor { scale, zero_point } => {
             quantize_per_tensor(src, *scale, *zero_point, into.dtype())?
         }
-        Quantizer::PerChannel {
-            scales,
-            zero_points,
-            axis,
-        } => quantize_per_channel(src, scales, zero_points, *axis as i64, into.dtype())?,
+        Quantizer::PerChannel { scales, zero_points, axis } => {
+            quantize_per_channel(src, scales, zero_points, *axis as i64, into.dtype())?
+        }
     };
     copy::copy_(ints, parts(&new)?.0, false)?;
     Ok(())
@@ -257,17 +237,9 @@ pub(crate) fn quantize_per_channel(
     let x = as_float(t)?;
     let quantizer = per_channel(&x, scales, zero_points, axis, dtype)?;
     let mut ints = Tensor::allocate_contiguous(dtype.int_repr(), x.device(), x.sizes())?;
-    if let Quantizer::PerChannel {
-        scales,
-        zero_points,
-        axis,
-    } = &quantizer
-    {
+    if let Quantizer::PerChannel { scales, zero_points, axis } = &quantizer {
         let (affine, inner) = channels(x.sizes(), scales, zero_points, *axis)?;
-        let channels = Channels {
-            affine: &affine,
-            inner,
-        };
+        let channels = Channels { affine: &affine, inner };
         launch::run(&mut ints, &x, |ints, x| {
             with_quantum!(dtype, T => {
                 kernels::quantize_channels(ints.slice::<T>()?, x.slice()?, channels);
@@ -315,9 +287,7 @@ fn per_channel(
 
 /// A quantized tensor around a copy of integers that are there already.
 fn around(ints: &Tensor, quantizer: Quantizer) -> Result<Tensor> {
-    let dtype = DType::QUANTIZED
-        .into_iter()
-        .find(|d| d.int_repr() == ints.dtype());
+    let dtype = DType::QUANTIZED.into_iter().find(|d| d.int_repr() == ints.dtype());
     let Some(dtype) = dtype else {
         return Err(Error::dtype(format!(
             "a quantized tensor is made of int8, uint8 or int32, not of {}",
@@ -337,16 +307,8 @@ pub(crate) fn make_per_channel(
     zero_points: &Tensor,
     axis: i64,
 ) -> Result<Tensor> {
-    let dtype = DType::QUANTIZED
-        .into_iter()
-        .find(|d| d.int_repr() == ints.dtype());
-    let quantizer = per_channel(
-        ints,
-        scales,
-        zero_points,
-        axis,
-        dtype.unwrap_or(DType::QInt32),
-    )?;
+    let dtype = DType::QUANTIZED.into_iter().find(|d| d.int_repr() == ints.dtype());
+    let quantizer = per_channel(ints, scales, zero_points, axis, dtype.unwrap_or(DType::QInt32))?;
     around(ints, quantizer)
 }
 
@@ -375,16 +337,9 @@ pub(crate) fn dequantize(t: &Tensor) -> Result<Tensor> {
     let spread;
     let per_channel = match &q.quantizer {
         Quantizer::PerTensor { .. } => None,
-        Quantizer::PerChannel {
-            scales,
-            zero_points,
-            axis,
-        } => {
+        Quantizer::PerChannel { scales, zero_points, axis } => {
             spread = channels(t.sizes(), scales, zero_points, *axis)?;
-            Some(Channels {
-                affine: &spread.0,
-                inner: spread.1,
-            })
+            Some(Channels { affine: &spread.0, inner: spread.1 })
         }
     };
     launch::run(&mut out, &q.ints, |out, ints| {
@@ -426,11 +381,7 @@ pub(crate) fn qscheme(t: &Tensor) -> Result<QScheme> {
 /// Scales, zero points and axis of a tensor that has them per channel.
 fn channel_parts(t: &Tensor) -> Result<(&Tensor, &Tensor, usize)> {
     match &quantized(t)?.quantizer {
-        Quantizer::PerChannel {
-            scales,
-            zero_points,
-            axis,
-        } => Ok((scales, zero_points, *axis)),
+        Quantizer::PerChannel { scales, zero_points, axis } => Ok((scales, zero_points, *axis)),
         Quantizer::PerTensor { .. } => Err(Error::runtime(
             "Expected quantizer->qscheme() == kPerChannelAffine || quantizer->qscheme() == kPerChannelAffineFloatQParams \
              to be true, but got false: the tensor has one scale; read it with `q_scale`",
@@ -466,11 +417,7 @@ pub(crate) fn describe(t: &Tensor) -> Option<(Tensor, Vec<String>)> {
             how.push(format!("scale={}", python_float(*scale)));
             how.push(format!("zero_point={zero_point}"));
         }
-        Quantizer::PerChannel {
-            scales,
-            zero_points,
-            axis,
-        } => {
+        Quantizer::PerChannel { scales, zero_points, axis } => {
             how.push(format!("scale={scales}"));
             how.push(format!("zero_point={zero_points}"));
             how.push(format!("axis={axis}"));

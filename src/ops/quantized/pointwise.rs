@@ -99,20 +99,13 @@ pub(crate) fn relu(t: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn clamp(t: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<Tensor> {
-    ensure!(
-        min.is_some() || max.is_some(),
-        "Both min and max cannot be None!"
-    );
+    ensure!(min.is_some() || max.is_some(), "Both min and max cannot be None!");
     cut(t, min.map(Scalar::as_f64), max.map(Scalar::as_f64))
 }
 
 pub(crate) fn clone(t: &Tensor, _format: Option<MemoryFormat>) -> Result<Tensor> {
     let q = quantized(t)?;
-    build(
-        copy::clone_contiguous(&q.ints)?,
-        t.dtype(),
-        q.quantizer.clone(),
-    )
+    build(copy::clone_contiguous(&q.ints)?, t.dtype(), q.quantizer.clone())
 }
 
 /// The same integers in another shape: they are shared, as a view shares them.
@@ -130,22 +123,14 @@ pub(crate) fn of_ints(op: OperatorHandle, t: &Tensor, rest: &[Value]) -> Result<
     let mut stack = vec![Value::Tensor(q.ints.clone())];
     stack.extend_from_slice(rest);
     op.call_boxed(&mut stack)?;
-    let around = |ints: &Tensor| {
-        build(
-            copy::clone_contiguous(ints)?,
-            t.dtype(),
-            q.quantizer.clone(),
-        )
-    };
+    let around =
+        |ints: &Tensor| build(copy::clone_contiguous(ints)?, t.dtype(), q.quantizer.clone());
     match stack.pop() {
         Some(Value::Tensor(ints)) => around(&ints).map(Value::Tensor),
         Some(Value::TensorList(all)) => {
             let all: Result<Vec<Tensor>> = all.iter().map(around).collect();
             all.map(Value::TensorList)
         }
-        _ => Err(Error::runtime(format!(
-            "view operator `{}` did not return tensors",
-            op.name()
-        ))),
+        _ => Err(Error::runtime(format!("view operator `{}` did not return tensors", op.name()))),
     }
 }

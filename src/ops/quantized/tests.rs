@@ -13,19 +13,11 @@ fn data() -> Json {
 }
 
 fn ints(j: &Json) -> Vec<i64> {
-    j.as_array()
-        .unwrap()
-        .iter()
-        .map(|v| v.as_i64().unwrap())
-        .collect()
+    j.as_array().unwrap().iter().map(|v| v.as_i64().unwrap()).collect()
 }
 
 fn floats(j: &Json) -> Vec<f32> {
-    j.as_array()
-        .unwrap()
-        .iter()
-        .map(|v| v.as_f64().unwrap() as f32)
-        .collect()
+    j.as_array().unwrap().iter().map(|v| v.as_f64().unwrap() as f32).collect()
 }
 
 fn quantizer(j: &Json) -> (f64, i64) {
@@ -33,10 +25,7 @@ fn quantizer(j: &Json) -> (f64, i64) {
 }
 
 fn plain(v: &[i64], sizes: &[i64], dtype: DType) -> Tensor {
-    Tensor::from_slice(v, sizes)
-        .unwrap()
-        .to_dtype(dtype.int_repr())
-        .unwrap()
+    Tensor::from_slice(v, sizes).unwrap().to_dtype(dtype.int_repr()).unwrap()
 }
 
 fn of_ints(v: &[i64], sizes: &[i64], dtype: DType, (scale, zero): (f64, i64)) -> Tensor {
@@ -46,13 +35,7 @@ fn of_ints(v: &[i64], sizes: &[i64], dtype: DType, (scale, zero): (f64, i64)) ->
 }
 
 fn repr(t: Result<Tensor>) -> Vec<i64> {
-    t.unwrap()
-        .int_repr()
-        .unwrap()
-        .to_dtype(DType::I64)
-        .unwrap()
-        .to_vec()
-        .unwrap()
+    t.unwrap().int_repr().unwrap().to_dtype(DType::I64).unwrap().to_vec().unwrap()
 }
 
 fn message<T>(r: Result<T>) -> String {
@@ -67,11 +50,7 @@ fn sample() -> Tensor {
 #[test]
 fn arithmetic_is_pytorchs_integer_by_integer() {
     for row in data()["add"].as_array().unwrap() {
-        let dtype = if row["dtype"] == "quint8" {
-            DType::QUInt8
-        } else {
-            DType::QInt8
-        };
+        let dtype = if row["dtype"] == "quint8" { DType::QUInt8 } else { DType::QInt8 };
         let of = |v: &str, q: &str| of_ints(&ints(&row[v]), &[15], dtype, quantizer(&row[q]));
         let (a, b) = (of("a", "qa"), of("b", "qb"));
         let (s, z) = quantizer(&row["q"]);
@@ -81,10 +60,7 @@ fn arithmetic_is_pytorchs_integer_by_integer() {
             ("mul", quantized::mul(&a, &b, s, z)),
             ("mul_relu", quantized::mul_relu(&a, &b, s, z)),
             ("relu", aten::relu(&a)),
-            (
-                "clamp",
-                aten::clamp(&a, Some(Scalar::Float(-0.7)), Some(Scalar::Float(1.3))),
-            ),
+            ("clamp", aten::clamp(&a, Some(Scalar::Float(-0.7)), Some(Scalar::Float(1.3)))),
         ] {
             assert_eq!(repr(got), ints(&row[name]), "{name} {row}");
         }
@@ -96,19 +72,10 @@ fn linear_is_pytorchs_integer_by_integer() {
     for row in data()["linear"].as_array().unwrap() {
         let size = |k: &str| row[k].as_i64().unwrap();
         let (m, n, k) = (size("m"), size("n"), size("k"));
-        let x = of_ints(
-            &ints(&row["x"]),
-            &[m, k],
-            DType::QUInt8,
-            quantizer(&row["qx"]),
-        );
+        let x = of_ints(&ints(&row["x"]), &[m, k], DType::QUInt8, quantizer(&row["qx"]));
         let w = plain(&ints(&row["w"]), &[n, k], DType::QInt8);
-        let scales: Vec<f64> = row["w_scales"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|s| s.as_f64().unwrap())
-            .collect();
+        let scales: Vec<f64> =
+            row["w_scales"].as_array().unwrap().iter().map(|s| s.as_f64().unwrap()).collect();
         let w = if scales.len() == 1 {
             aten::_make_per_tensor_quantized_tensor(&w, scales[0], ints(&row["w_zeros"])[0])
                 .unwrap()
@@ -135,10 +102,8 @@ fn linear_is_pytorchs_integer_by_integer() {
             "{row}"
         );
         let real = Tensor::from_slice(&floats(&row["xf"]), &[m, k]).unwrap();
-        let got = quantized::linear_dynamic(&real, &packed, false)
-            .unwrap()
-            .to_vec::<f32>()
-            .unwrap();
+        let got =
+            quantized::linear_dynamic(&real, &packed, false).unwrap().to_vec::<f32>().unwrap();
         for (g, w) in got.iter().zip(floats(&row["linear_dynamic"])) {
             assert!((g - w).abs() <= 1e-5 * w.abs().max(1.0), "{g} {w}");
         }
@@ -153,23 +118,12 @@ fn packed_weights_travel_boxed() {
     let w = Tensor::from_slice(&[1f32, 2.0], &[1, 2]).unwrap();
     let w = w.quantize_per_tensor(0.5, 0, DType::QInt8).unwrap();
     let mut stack = vec![Value::from(w), Value::None];
-    operator("quantized::linear_prepack")
-        .unwrap()
-        .call_boxed(&mut stack)
-        .unwrap();
+    operator("quantized::linear_prepack").unwrap().call_boxed(&mut stack).unwrap();
     assert!(matches!(stack[..], [Value::Object(_)]));
     let x = Tensor::from_slice(&[1f32, 1.0], &[1, 2]).unwrap();
     let x = x.quantize_per_tensor(0.5, 0, DType::QUInt8).unwrap();
-    let mut call = vec![
-        Value::from(x),
-        stack.remove(0),
-        Value::Double(0.5),
-        Value::Int(0),
-    ];
-    operator("quantized::linear")
-        .unwrap()
-        .call_boxed(&mut call)
-        .unwrap();
+    let mut call = vec![Value::from(x), stack.remove(0), Value::Double(0.5), Value::Int(0)];
+    operator("quantized::linear").unwrap().call_boxed(&mut call).unwrap();
     assert_eq!(repr(Ok(call[0].as_tensor().unwrap().clone())), [6]);
 }
 
@@ -184,63 +138,32 @@ fn keys_are_those_that_pytorch_gives() {
 #[test]
 fn rounding_is_pytorchs() {
     let x = Tensor::from_vec(
-        [
-            -1.05f32, -0.25, 0.25, 0.75, 0.05, 0.15, 1.5, 100.0, -100.0, 0.1, 0.3,
-        ],
+        [-1.05f32, -0.25, 0.25, 0.75, 0.05, 0.15, 1.5, 100.0, -100.0, 0.1, 0.3],
         11,
     )
     .unwrap();
     for (dtype, s, z, want) in [
-        (
-            DType::QUInt8,
-            0.1,
-            10,
-            [0i64, 8, 12, 18, 10, 12, 25, 255, 0, 11, 13],
-        ),
+        (DType::QUInt8, 0.1, 10, [0i64, 8, 12, 18, 10, 12, 25, 255, 0, 11, 13]),
         (DType::QUInt8, 0.5, 3, [1, 3, 3, 5, 3, 3, 6, 203, 0, 3, 4]),
-        (
-            DType::QInt8,
-            0.1,
-            5,
-            [-5, 3, 7, 13, 5, 7, 20, 127, -128, 6, 8],
-        ),
-        (
-            DType::QInt32,
-            0.3,
-            0,
-            [-3, -1, 1, 2, 0, 0, 5, 333, -333, 0, 1],
-        ),
+        (DType::QInt8, 0.1, 5, [-5, 3, 7, 13, 5, 7, 20, 127, -128, 6, 8]),
+        (DType::QInt32, 0.3, 0, [-3, -1, 1, 2, 0, 0, 5, 333, -333, 0, 1]),
     ] {
         let q = x.quantize_per_tensor(s, z, dtype);
         assert_eq!(repr(q), want, "{dtype:?} {s} {z}");
     }
-    assert_eq!(
-        sample().dequantize().unwrap().to_vec::<f32>().unwrap(),
-        [0.5, -1.0, 2.0]
-    );
+    assert_eq!(sample().dequantize().unwrap().to_vec::<f32>().unwrap(), [0.5, -1.0, 2.0]);
     let ones = Tensor::from_vec([1f32], 1).unwrap();
-    assert_eq!(
-        aten::dequantize_self(&ones)
-            .unwrap()
-            .to_vec::<f32>()
-            .unwrap(),
-        [1.0]
-    );
+    assert_eq!(aten::dequantize_self(&ones).unwrap().to_vec::<f32>().unwrap(), [1.0]);
 }
 
 #[test]
 fn channels_have_their_own_scales() {
     let x = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], &[2, 2]).unwrap();
-    let (s, z) = (
-        Tensor::from_vec([0.1f64, 0.2], 2).unwrap(),
-        Tensor::from_vec([0i64, 1], 2).unwrap(),
-    );
+    let (s, z) =
+        (Tensor::from_vec([0.1f64, 0.2], 2).unwrap(), Tensor::from_vec([0i64, 1], 2).unwrap());
     let q = x.quantize_per_channel(&s, &z, 0, DType::QInt8).unwrap();
     assert_eq!(repr(Ok(q.clone())), [10, 20, 16, 21]);
-    assert_eq!(
-        q.dequantize().unwrap().to_vec::<f32>().unwrap(),
-        [1.0, 2.0, 3.0, 4.0]
-    );
+    assert_eq!(q.dequantize().unwrap().to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0]);
     assert_eq!(q.qscheme().unwrap(), QScheme::PerChannelAffine);
     assert_eq!(aten::q_per_channel_axis(&q).unwrap(), 0);
     assert_eq!(
@@ -279,22 +202,12 @@ fn errors_are_pytorchs() {
             message(x.quantize_per_tensor(0.1, -1, DType::QUInt8)),
             "zero_point -1 is below lower bound.",
         ),
+        (message(x.quantize_per_tensor(0.1, 3, DType::U8)), "is not supported in new_qtensor"),
         (
-            message(x.quantize_per_tensor(0.1, 3, DType::U8)),
-            "is not supported in new_qtensor",
-        ),
-        (
-            message(
-                x.to_dtype(DType::I64)
-                    .unwrap()
-                    .quantize_per_tensor(0.1, 3, DType::QUInt8),
-            ),
+            message(x.to_dtype(DType::I64).unwrap().quantize_per_tensor(0.1, 3, DType::QUInt8)),
             "Quantize only works on Float Tensor",
         ),
-        (
-            message(quantized::add(&q, &other, 1.0, 0)),
-            "Add operands should have same data type",
-        ),
+        (message(quantized::add(&q, &other, 1.0, 0)), "Add operands should have same data type"),
     ] {
         assert!(m.contains(want), "{m}");
     }
@@ -357,9 +270,7 @@ fn every_view_is_that_of_the_integers() {
     let w = Tensor::from_slice(&[1f32, 2.0], &[2, 1]).unwrap();
     let scales = Tensor::from_vec([0.5f64, 0.25], 2).unwrap();
     let zeros = Tensor::from_vec([0i64, 0], 2).unwrap();
-    let w = w
-        .quantize_per_channel(&scales, &zeros, 0, DType::QInt8)
-        .unwrap();
+    let w = w.quantize_per_channel(&scales, &zeros, 0, DType::QInt8).unwrap();
     assert!(
         message(w.t()).contains("per channel") || message(w.t()).contains("per-channel"),
         "{}",
@@ -376,24 +287,15 @@ fn a_copy_of_floats_is_quantized() -> Result<()> {
     let handle = into.clone();
     into.copy_(&x)?;
     assert_eq!(handle.int_repr()?.to_vec::<u8>()?, [3, 6, 0, 255]);
-    let (scales, zeros) = (
-        Tensor::from_vec([0.1f64, 0.5], 2)?,
-        Tensor::from_vec([0i64, 1], 2)?,
-    );
+    let (scales, zeros) = (Tensor::from_vec([0.1f64, 0.5], 2)?, Tensor::from_vec([0i64, 1], 2)?);
     let channels = |x: &Tensor| aten::quantize_per_channel(x, &scales, &zeros, 0, DType::QInt8);
     let x = x.reshape([2, 2])?;
     let into = channels(&x.zeros_like()?)?;
     into.copy_(&x)?;
-    assert_eq!(
-        into.int_repr()?.to_vec::<i8>()?,
-        channels(&x)?.int_repr()?.to_vec::<i8>()?
-    );
+    assert_eq!(into.int_repr()?.to_vec::<i8>()?, channels(&x)?.int_repr()?.to_vec::<i8>()?);
     for wrong in [x.to_dtype(DType::F64)?, x.t()?, x.i(0)?] {
         let e = into.copy_(&wrong).unwrap_err();
-        assert!(
-            e.to_string().contains("Quantized copy only works with"),
-            "{e}"
-        );
+        assert!(e.to_string().contains("Quantized copy only works with"), "{e}");
     }
     Ok(())
 }

@@ -35,10 +35,7 @@ pub(crate) fn check_sizes(
     samples: i64,
     replacement: bool,
 ) -> Result<(Dims, i64)> {
-    ensure!(
-        (1..=2).contains(&weights.dim()),
-        "prob_dist must be 1 or 2 dim"
-    );
+    ensure!((1..=2).contains(&weights.dim()), "prob_dist must be 1 or 2 dim");
     ensure!(
         weights.dtype().is_floating(),
         "multinomial only supports floating-point dtypes for input, got: {}",
@@ -55,10 +52,7 @@ pub(crate) fn check_sizes(
         "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
     );
     ensure!(categories != 0, "multinomial: there are no categories");
-    ensure!(
-        categories <= 1 << 24,
-        "number of categories cannot exceed 2^24"
-    );
+    ensure!(categories <= 1 << 24, "number of categories cannot exceed 2^24");
     Ok((lead.into_iter().chain([samples]).collect(), categories))
 }
 

@@ -7,10 +7,7 @@ use straightline_catalog::{DType, Dims, Scalar};
 
 pub(crate) fn native_dropout(x: &Tensor, p: f64, train: Option<bool>) -> Result<(Tensor, Tensor)> {
     if x.numel() == 0 {
-        return Ok((
-            x.clone(),
-            aten::empty_like(x, None, None, None, None, None)?,
-        ));
+        return Ok((x.clone(), aten::empty_like(x, None, None, None, None, None)?));
     }
     let bools = Some(DType::Bool);
     if !train.unwrap_or(true) {
@@ -41,10 +38,7 @@ struct Kind {
 /// The factor and the summand that dropout applies; `None` where it leaves the tensor as it is,
 /// `Some((zeros, None))` where nothing is kept.
 fn terms(x: &Tensor, p: f64, train: bool, kind: Kind) -> Result<Option<(Tensor, Option<Tensor>)>> {
-    ensure!(
-        (0.0..=1.0).contains(&p),
-        "dropout probability has to be between 0 and 1, but got {p}"
-    );
+    ensure!((0.0..=1.0).contains(&p), "dropout probability has to be between 0 and 1, but got {p}");
     if p == 0.0 || !train || x.numel() == 0 {
         return Ok(None);
     }

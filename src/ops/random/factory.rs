@@ -112,9 +112,6 @@ alike! {
 }
 
 fn bound(high: &Tensor) -> Result<i64> {
-    ensure!(
-        high.numel() == 1 && high.dim() == 0,
-        "high must be a scalar tensor and on CPU"
-    );
+    ensure!(high.numel() == 1 && high.dim() == 0, "high must be a scalar tensor and on CPU");
     Ok(aten::item(high)?.as_i64())
 }

@@ -43,10 +43,7 @@ fn check_bound(name: &str, value: i64, dtype: DType) -> Result<()> {
     if (low..=high).contains(&(value as f64)) {
         return Ok(());
     }
-    Err(Error::runtime(format!(
-        "{name} is out of bounds for {}",
-        dtype.torch_name()
-    )))
+    Err(Error::runtime(format!("{name} is out of bounds for {}", dtype.torch_name())))
 }
 
 fn check_below(from: i64, to: i64) -> Result<()> {
@@ -92,16 +89,8 @@ fn inwards(from: i64, to: i64, dtype: DType) -> (i64, i64) {
     let (first, last) = (from.wrapping_add(1), to.wrapping_sub(1));
     let (next, previous) = (rounded(first, dtype), rounded(last, dtype));
     (
-        if next < from {
-            next.saturating_add(gap(first, dtype))
-        } else {
-            from
-        },
-        if previous >= to {
-            previous.saturating_sub(gap(last, dtype))
-        } else {
-            to
-        },
+        if next < from { next.saturating_add(gap(first, dtype)) } else { from },
+        if previous >= to { previous.saturating_sub(gap(last, dtype)) } else { to },
     )
 }
 
@@ -182,10 +171,7 @@ pub(crate) fn randperm_generator(
 ) -> Result<Tensor> {
     let dtype = dtype.unwrap_or(DType::I64);
     crate::ops::common::check_sizes(&[n])?;
-    ensure_not_implemented!(
-        dtype != DType::Bool,
-        "\"randperm\" not implemented for 'Bool'"
-    );
+    ensure_not_implemented!(dtype != DType::Bool, "\"randperm\" not implemented for 'Bool'");
     if !dtype.is_floating() && n > 0 && (n - 1) as f64 > bounds(dtype).1 {
         return Err(Error::runtime(format!(
             "value cannot be converted to type {} without overflow",

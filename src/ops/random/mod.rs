@@ -44,11 +44,7 @@ fn fill_parts(
     fill: impl FnOnce(Out<'_>, &mut Stream) -> Result<(), KernelError>,
 ) -> Result<Tensor> {
     if t.dtype().is_complex() {
-        fill_random(
-            &crate::ops::pointwise::complex::view_as_real(t)?,
-            generator,
-            fill,
-        )?;
+        fill_random(&crate::ops::pointwise::complex::view_as_real(t)?, generator, fill)?;
         return Ok(t.clone());
     }
     fill_random(t, generator, fill)
@@ -111,10 +107,7 @@ fn check_bounds(t: &Tensor, from: f64, to: f64) -> Result<()> {
     );
     let (max, name) = largest(t.dtype());
     for (which, x) in [("from", from), ("to", to)] {
-        ensure!(
-            (-max..=max).contains(&x),
-            "{which} is out of bounds for {name}"
-        );
+        ensure!((-max..=max).contains(&x), "{which} is out of bounds for {name}");
     }
     if from > to {
         return Err(Error::runtime(format!(
@@ -136,9 +129,7 @@ pub(crate) fn uniform_(
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
     check_bounds(t, from, to)?;
-    fill_parts(t, generator, |out, stream| {
-        random::uniform(out, stream, from, to)
-    })
+    fill_parts(t, generator, |out, stream| random::uniform(out, stream, from, to))
 }
 
 fn check_normal(t: &Tensor) -> Result<()> {
@@ -161,9 +152,7 @@ fn fill_normal(
     blocks: bool,
 ) -> Result<Tensor> {
     if std.is_nan() || std < 0.0 {
-        return Err(Error::runtime(format!(
-            "normal expects std >= 0.0, but found std {std}"
-        )));
+        return Err(Error::runtime(format!("normal expects std >= 0.0, but found std {std}")));
     }
     check_normal(t)?;
     if t.numel() == 0 {
@@ -171,11 +160,8 @@ fn fill_normal(
     }
     let complex = t.dtype().is_complex();
     // both parts of a complex number have half of the variance, and the mean is real
-    let (part_mean, part_std) = if complex {
-        (0.0, std / std::f64::consts::SQRT_2)
-    } else {
-        (mean, std)
-    };
+    let (part_mean, part_std) =
+        if complex { (0.0, std / std::f64::consts::SQRT_2) } else { (mean, std) };
     fill_parts(t, generator, |out, stream| {
         random_normal::normal(out, stream, part_mean, part_std, blocks)
     })?;
@@ -233,10 +219,7 @@ pub(crate) fn exponential_(
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
     let positive = lambda > 0.0;
-    ensure!(
-        positive,
-        "exponential_ expects lambda > 0.0, but found lambda={lambda}"
-    );
+    ensure!(positive, "exponential_ expects lambda > 0.0, but found lambda={lambda}");
     check_continuous(t, "Exponential")?;
     draw(t, generator, Distribution::Exponential { lambda })
 }
@@ -258,10 +241,7 @@ pub(crate) fn log_normal_(
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
     let positive = std > 0.0;
-    ensure!(
-        positive,
-        "log_normal_ expects std > 0.0, but found std={std}"
-    );
+    ensure!(positive, "log_normal_ expects std > 0.0, but found std={std}");
     check_continuous(t, "Log normal")?;
     draw(t, generator, Distribution::LogNormal { mean, std })
 }
@@ -273,10 +253,7 @@ pub(crate) fn cauchy_(
     generator: Option<&Generator>,
 ) -> Result<Tensor> {
     let positive = sigma > 0.0;
-    ensure!(
-        positive,
-        "cauchy_ expects sigma > 0.0, but found sigma={sigma}"
-    );
+    ensure!(positive, "cauchy_ expects sigma > 0.0, but found sigma={sigma}");
     check_continuous(t, "Cauchy")?;
     draw(t, generator, Distribution::Cauchy { median, sigma })
 }
@@ -287,9 +264,7 @@ fn check_probability(p: f64) -> Result<()> {
     if (0.0..=1.0).contains(&p) {
         return Ok(());
     }
-    Err(Error::runtime(format!(
-        "bernoulli_ expects p to be in [0, 1], but got p={p}"
-    )))
+    Err(Error::runtime(format!("bernoulli_ expects p to be in [0, 1], but got p={p}")))
 }
 
 pub(crate) fn bernoulli_float_(
@@ -327,11 +302,7 @@ pub(crate) fn bernoulli_tensor_(
     let given = p.clone();
     let _whole = access::whole(&[t], &[&given])?;
     let wide = copy::to_dtype(&p, DType::F64)?;
-    if let Some(bad) = wide
-        .to_vec::<f64>()?
-        .iter()
-        .find(|p| !(0.0..=1.0).contains(*p))
-    {
+    if let Some(bad) = wide.to_vec::<f64>()?.iter().find(|p| !(0.0..=1.0).contains(*p)) {
         return Err(Error::runtime(format!(
             "bernoulli expects each probability to be in [0, 1], but got {bad}"
         )));

@@ -24,9 +24,7 @@ pub(crate) fn rrelu(
         );
     }
     if lower.as_f64() > upper.as_f64() {
-        return Err(Error::runtime(
-            "Lower bound should be less than or equal to the upper bound",
-        ));
+        return Err(Error::runtime("Lower bound should be less than or equal to the upper bound"));
     }
     let noise = aten::empty_like(x, None, None, None, None, None)?;
     aten::rrelu_with_noise(x, &noise, lower, upper, training, generator)
@@ -46,11 +44,7 @@ pub(crate) fn rrelu_(
 /// The bounds in the type that the arithmetic is done in.
 fn bounds(dtype: DType, lower: Scalar, upper: Scalar) -> (f64, f64) {
     let (l, u) = (lower.as_f64(), upper.as_f64());
-    if dtype == DType::F64 {
-        (l, u)
-    } else {
-        (f64::from(l as f32), f64::from(u as f32))
-    }
+    if dtype == DType::F64 { (l, u) } else { (f64::from(l as f32), f64::from(u as f32)) }
 }
 
 fn check_training(x: &Tensor, noise: &Tensor, dtype: DType) -> Result<()> {
@@ -86,11 +80,7 @@ pub(crate) fn rrelu_with_noise_functional(
     if !training {
         let slope = (lower.as_f64() + upper.as_f64()) / 2.0;
         let x = copy::to_contiguous(x)?;
-        let out = formula::run(
-            Op::leaky_relu,
-            &[(0, &x)],
-            &[("negative_slope", slope.into())],
-        )?;
+        let out = formula::run(Op::leaky_relu, &[(0, &x)], &[("negative_slope", slope.into())])?;
         return Ok((out, copy::clone(noise, None)?));
     }
     check_training(x, noise, dtype)?;

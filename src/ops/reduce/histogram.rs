@@ -75,9 +75,7 @@ fn outer_edges(x: &Tensor, range: Option<&[f64]>) -> Result<Vec<(f64, f64)>> {
     }
     for (d, (low, high)) in out.iter_mut().enumerate() {
         if !(low.is_finite() && high.is_finite()) {
-            return refuse(format!(
-                "dimension {d}'s range [{low}, {high}] is not finite"
-            ));
+            return refuse(format!("dimension {d}'s range [{low}, {high}] is not finite"));
         }
         if *low > *high {
             return refuse("min should not exceed max");
@@ -137,10 +135,8 @@ fn counted(x: &Tensor, edges: &[Tensor], weight: Option<&Tensor>, density: bool)
     if out.storage().has_data() && x.numel() > 0 {
         let x = wide(x)?;
         let weight = weight.map(wide).transpose()?;
-        let edges: Vec<Vec<f64>> = edges
-            .iter()
-            .map(|e| wide(e)?.to_vec::<f64>())
-            .collect::<Result<_>>()?;
+        let edges: Vec<Vec<f64>> =
+            edges.iter().map(|e| wide(e)?.to_vec::<f64>()).collect::<Result<_>>()?;
         let bounds: Vec<&[f64]> = edges.iter().map(Vec::as_slice).collect();
         launch::run(&mut out, (&x, weight.as_ref()), |bins, (x, weight)| {
             let (x, bins) = (x.slice::<f64>()?, bins.slice::<f64>()?);

@@ -166,11 +166,7 @@ fn truth(op: ReduceOp, x: &Tensor, dims: &[usize], keepdim: bool) -> Result<Tens
     let dtype = x.dtype();
     let r = reduce(op, x, dims, keepdim, DType::Bool)?;
     // PyTorch keeps uint8 for uint8 inputs
-    if dtype == DType::U8 {
-        copy::to_dtype(&r, DType::U8)
-    } else {
-        Ok(r)
-    }
+    if dtype == DType::U8 { copy::to_dtype(&r, DType::U8) } else { Ok(r) }
 }
 
 pub(crate) fn any(x: &Tensor) -> Result<Tensor> {
@@ -178,12 +174,7 @@ pub(crate) fn any(x: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn any_dim(x: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
-    truth(
-        ReduceOp::Any,
-        x,
-        &wrap_dims(Some(&[dim]), x.dim())?,
-        keepdim,
-    )
+    truth(ReduceOp::Any, x, &wrap_dims(Some(&[dim]), x.dim())?, keepdim)
 }
 
 pub(crate) fn any_dims(x: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
@@ -195,12 +186,7 @@ pub(crate) fn all(x: &Tensor) -> Result<Tensor> {
 }
 
 pub(crate) fn all_dim(x: &Tensor, dim: i64, keepdim: bool) -> Result<Tensor> {
-    truth(
-        ReduceOp::All,
-        x,
-        &wrap_dims(Some(&[dim]), x.dim())?,
-        keepdim,
-    )
+    truth(ReduceOp::All, x, &wrap_dims(Some(&[dim]), x.dim())?, keepdim)
 }
 
 pub(crate) fn all_dims(x: &Tensor, dims: Option<&[i64]>, keepdim: bool) -> Result<Tensor> {
@@ -215,10 +201,7 @@ pub(crate) fn nansum(
     dtype: Option<DType>,
 ) -> Result<Tensor> {
     use crate::ops::aten;
-    ensure!(
-        !x.dtype().is_complex(),
-        "nansum does not support complex inputs"
-    );
+    ensure!(!x.dtype().is_complex(), "nansum does not support complex inputs");
     if !x.dtype().is_floating() {
         return aten::sum_dim_int_list(x, dims, keepdim, dtype);
     }
@@ -233,10 +216,7 @@ fn arg_reduce(
     keepdim: bool,
     name: &str,
 ) -> Result<Tensor> {
-    ensure_not_implemented!(
-        x.dtype() != DType::Bool,
-        "{name}(): does not support bool input"
-    );
+    ensure_not_implemented!(x.dtype() != DType::Bool, "{name}(): does not support bool input");
     let Some(dim) = dim else {
         // over all elements in row-major order
         ensure_index!(
@@ -251,28 +231,19 @@ fn arg_reduce(
             flat.storage_offset(),
         );
         let r = arg_reduce(max, &flat, Some(0), false, name)?;
-        let sizes = if keepdim {
-            Dims::from_elem(1, x.dim())
-        } else {
-            Dims::new()
-        };
+        let sizes = if keepdim { Dims::from_elem(1, x.dim()) } else { Dims::new() };
         let strides = layout::contiguous_strides(&sizes);
         return Ok(r.with_geometry(sizes, strides, 0));
     };
     let d = wrap_dim(dim, x.dim())?;
-    let dims: SmallVec<[usize; 5]> = if x.dim() == 0 {
-        SmallVec::new()
-    } else {
-        SmallVec::from_slice(&[d])
-    };
+    let dims: SmallVec<[usize; 5]> =
+        if x.dim() == 0 { SmallVec::new() } else { SmallVec::from_slice(&[d]) };
     check_not_empty(x, &dims, name)?;
     let mut out = kept(x, &dims, DType::I64)?;
     if x.dim() == 0 {
         return copy::fill_(&out, Scalar::Int(0));
     }
-    launch::run(&mut out, x, |out, x| {
-        Ok(kernels::arg_reduce(max, out, x, d)?)
-    })?;
+    launch::run(&mut out, x, |out, x| Ok(kernels::arg_reduce(max, out, x, d)?))?;
     Ok(delivered(out, x, &dims, keepdim))
 }
 
@@ -287,10 +258,7 @@ pub(crate) fn argmin(x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tens
 /// Values and positions of the extremes along a dimension.
 fn extreme(max: bool, x: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
     let name = if max { "max" } else { "min" };
-    ensure_type!(
-        !x.dtype().is_complex(),
-        "{name}(): does not support complex input"
-    );
+    ensure_type!(!x.dtype().is_complex(), "{name}(): does not support complex input");
     // bool has positions here, though argmax refuses it
     let comparable = match x.dtype() {
         DType::Bool => copy::to_dtype(x, DType::U8)?,
@@ -305,10 +273,7 @@ fn extreme(max: bool, x: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Te
     if keepdim || x.dim() == 0 {
         return Ok((values, index));
     }
-    Ok((
-        crate::ops::view::squeeze_dim(&values, dim)?,
-        crate::ops::view::squeeze_dim(&index, dim)?,
-    ))
+    Ok((crate::ops::view::squeeze_dim(&values, dim)?, crate::ops::view::squeeze_dim(&index, dim)?))
 }
 
 pub(crate) fn max_dim(x: &Tensor, dim: i64, keepdim: bool) -> Result<(Tensor, Tensor)> {
@@ -364,11 +329,7 @@ fn variance(
     let squares = crate::ops::pointwise::mul(&centred, &centred)?;
     let total = reduce(ReduceOp::Sum, &squares, &dims, keepdim, wide)?;
     // of nothing there is no variance, whatever the correction
-    let divisor = if n == 0 {
-        0.0
-    } else {
-        (n as f64 - correction).max(0.0)
-    };
+    let divisor = if n == 0 { 0.0 } else { (n as f64 - correction).max(0.0) };
     crate::ops::pointwise::div_scalar(&total, Scalar::Float(divisor))
 }
 
@@ -397,12 +358,7 @@ pub(crate) fn logsumexp(x: &Tensor, dims: &[i64], keepdim: bool) -> Result<Tenso
         aten::to_dtype(x, float_of(x.dtype()), false, false, None)?
     };
     if x.numel() == 0 {
-        return aten::log(&aten::sum_dim_int_list(
-            &aten::exp(&x)?,
-            Some(dims),
-            keepdim,
-            None,
-        )?);
+        return aten::log(&aten::sum_dim_int_list(&aten::exp(&x)?, Some(dims), keepdim, None)?);
     }
     // the exponential of a complex number is as large as its real part says
     let top = aten::amax(&aten::real(&x)?, dims, true)?;
@@ -410,11 +366,7 @@ pub(crate) fn logsumexp(x: &Tensor, dims: &[i64], keepdim: bool) -> Result<Tenso
     let top = aten::masked_fill_scalar(&top, &infinite, Scalar::Float(0.0))?;
     let e = aten::exp(&aten::sub_tensor(&x, &top, Scalar::Int(1))?)?;
     let s = aten::log(&aten::sum_dim_int_list(&e, Some(dims), keepdim, None)?)?;
-    let top = if keepdim {
-        top
-    } else {
-        aten::squeeze_dims(&top, dims)?
-    };
+    let top = if keepdim { top } else { aten::squeeze_dims(&top, dims)? };
     aten::add_tensor(&s, &top, Scalar::Int(1))
 }
 

@@ -31,9 +31,7 @@ fn cumulative(op: ReduceOp, x: &Tensor, dim: i64, dtype: DType, name: &str) -> R
     let mut out = Tensor::allocate_contiguous(dtype, x.device(), x.sizes())?;
     if out.storage().has_data() && out.numel() > 0 {
         let x = copy::to_dtype(x, dtype)?;
-        launch::run(&mut out, &x, |out, x| {
-            Ok(kernels::cumulative(op, out, x, dim)?)
-        })?;
+        launch::run(&mut out, &x, |out, x| Ok(kernels::cumulative(op, out, x, dim)?))?;
     }
     Ok(out)
 }
@@ -76,10 +74,7 @@ fn running_extreme(max: bool, x: &Tensor, dim: i64) -> Result<(Tensor, Tensor)> 
     let mut indices = Tensor::allocate_contiguous(DType::I64, x.device(), x.sizes())?;
     if x.dim() == 0 {
         // a single element of any dtype is the one
-        return Ok((
-            copy::copy_(&values, x, false)?,
-            copy::fill_(&indices, Scalar::Int(0))?,
-        ));
+        return Ok((copy::copy_(&values, x, false)?, copy::fill_(&indices, Scalar::Int(0))?));
     }
     if x.numel() > 0 {
         launch::run([&mut values, &mut indices], x, |[values, indices], x| {
@@ -189,10 +184,7 @@ pub(crate) fn diff(
     prepend: Option<&Tensor>,
     append: Option<&Tensor>,
 ) -> Result<Tensor> {
-    ensure!(
-        x.dim() >= 1,
-        "diff expects input to be at least one-dimensional"
-    );
+    ensure!(x.dim() >= 1, "diff expects input to be at least one-dimensional");
     ensure!(n >= 0, "order must be non-negative but got {n}");
     // no difference, whatever the dimension
     if n == 0 {
@@ -201,16 +193,8 @@ pub(crate) fn diff(
     let d = wrap_dim(dim, x.dim())?;
     check_beside(x, prepend, d)?;
     check_beside(x, append, d)?;
-    let parts: Vec<Tensor> = [prepend, Some(x), append]
-        .into_iter()
-        .flatten()
-        .cloned()
-        .collect();
-    let mut result = if parts.len() == 1 {
-        x.clone()
-    } else {
-        aten::cat(&parts, dim)?
-    };
+    let parts: Vec<Tensor> = [prepend, Some(x), append].into_iter().flatten().cloned().collect();
+    let mut result = if parts.len() == 1 { x.clone() } else { aten::cat(&parts, dim)? };
     let orders = n.min(result.sizes()[d]);
     for _ in 0..orders {
         let left = result.sizes()[d] - 1;

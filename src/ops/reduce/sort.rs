@@ -14,18 +14,12 @@ fn size_along(x: &Tensor, dim: usize) -> i64 {
 }
 
 fn no_bool(x: &Tensor, name: &str) -> Result<()> {
-    ensure_not_implemented!(
-        x.dtype() != DType::Bool,
-        "{name} does not support bool dtypes on CPU"
-    );
+    ensure_not_implemented!(x.dtype() != DType::Bool, "{name} does not support bool dtypes on CPU");
     Ok(())
 }
 
 fn no_complex(x: &Tensor, name: &str) -> Result<()> {
-    ensure_type!(
-        !x.dtype().is_complex(),
-        "{name} does not support complex dtypes on CPU"
-    );
+    ensure_type!(!x.dtype().is_complex(), "{name} does not support complex dtypes on CPU");
     Ok(())
 }
 
@@ -102,10 +96,7 @@ fn select(
     let mut indices = Tensor::allocate_contiguous(DType::I64, x.device(), &kept)?;
     if x.dim() == 0 && matches!(which, Selection::Kth(_) | Selection::Mode) {
         // a single element of any dtype is the one
-        return Ok((
-            copy::copy_(&values, x, false)?,
-            copy::fill_(&indices, Scalar::Int(0))?,
-        ));
+        return Ok((copy::copy_(&values, x, false)?, copy::fill_(&indices, Scalar::Int(0))?));
     }
     launch::run([&mut values, &mut indices], x, |[values, indices], x| {
         Ok(kernels::select_along(which, values, indices, x, dim)?)

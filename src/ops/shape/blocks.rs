@@ -54,19 +54,14 @@ pub(crate) fn block_diag(tensors: &[Tensor]) -> Result<Tensor> {
 /// the first chunks of all side by side, then the second ones.
 pub(crate) fn chunk_cat(tensors: &[Tensor], dim: i64, num_chunks: i64) -> Result<Tensor> {
     let Some(first) = tensors.first() else {
-        return Err(Error::runtime(
-            "_chunk_cat expects a non-empty input tensor list",
-        ));
+        return Err(Error::runtime("_chunk_cat expects a non-empty input tensor list"));
     };
     ensure!(num_chunks >= 1, "_chunk_cat expects positive num_chunks");
     let dim = wrap_dim(dim, first.dim())?;
     let mut parts = Vec::with_capacity(tensors.len());
     for t in tensors {
         ensure!(t.numel() != 0, "_chunk_cat expects non-empty tensor");
-        ensure!(
-            t.dim() > dim,
-            "_chunk_cat expects dim < ndim for all input tensors"
-        );
+        ensure!(t.dim() > dim, "_chunk_cat expects dim < ndim for all input tensors");
         ensure_dtype!(
             t.dtype() == first.dtype(),
             "_chunk_cat expects all input tensors with the same dtype"
@@ -131,10 +126,7 @@ fn indices(
     for (name, n) in [("row", row), ("col", col)] {
         ensure!(n >= 0, "{name} must be non-negative, got{n}");
     }
-    ensure!(
-        layout.is_none_or(|l| l == Layout::Strided),
-        "only support layout=torch.strided"
-    );
+    ensure!(layout.is_none_or(|l| l == Layout::Strided), "only support layout=torch.strided");
     let (dtype, device) = (dtype.unwrap_or(DType::I64), device.unwrap_or(Device::CPU));
     ensure_not_implemented!(
         dtype.is_integral() && dtype != DType::Bool,
@@ -142,11 +134,7 @@ fn indices(
         dtype.torch_name()
     );
     // the diagonal of the elements above it ends one earlier
-    let mut count = below(
-        row,
-        col,
-        offset.saturating_sub(i64::from(of == Triangle::Upper)),
-    );
+    let mut count = below(row, col, offset.saturating_sub(i64::from(of == Triangle::Upper)));
     if of == Triangle::Upper {
         count = i128::from(row) * i128::from(col) - count;
     }
@@ -271,11 +259,7 @@ mod tests {
         for (row, col) in [(0, 3), (3, 0), (1, 1), (4, 3), (3, 5)] {
             for offset in -6..7 {
                 let slow: i64 = (0..row).map(|r| before(r, col, offset)).sum();
-                assert_eq!(
-                    below(row, col, offset),
-                    i128::from(slow),
-                    "{row} {col} {offset}"
-                );
+                assert_eq!(below(row, col, offset), i128::from(slow), "{row} {col} {offset}");
             }
         }
         assert_eq!(below(i64::MAX, 1, i64::MIN), 0);

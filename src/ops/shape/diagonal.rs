@@ -11,23 +11,16 @@ pub(crate) fn diag(t: &Tensor, diagonal: i64) -> Result<Tensor> {
     match t.dim() {
         1 => aten::diag_embed(t, diagonal, 0, 1),
         2 => aten::diagonal_copy(t, diagonal, 0, 1),
-        n => Err(Error::runtime(format!(
-            "diag(): Supports 1D or 2D tensors. Got {n}D"
-        ))),
+        n => Err(Error::runtime(format!("diag(): Supports 1D or 2D tensors. Got {n}D"))),
     }
 }
 
 /// Zeros with the last dimension of a tensor on a diagonal.
 pub(crate) fn diag_embed(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Result<Tensor> {
     let (a, b) = (wrap_dim(dim1, t.dim() + 1)?, wrap_dim(dim2, t.dim() + 1)?);
-    ensure!(
-        a != b,
-        "diagonal dimensions cannot be identical {dim1}, {dim2}"
-    );
+    ensure!(a != b, "diagonal dimensions cannot be identical {dim1}, {dim2}");
     let Some((&last, rest)) = t.sizes().split_last() else {
-        return Err(Error::index(
-            "Dimension specified as -1 but tensor has no dimensions",
-        ));
+        return Err(Error::index("Dimension specified as -1 but tensor has no dimensions"));
     };
     let side = last.saturating_add(offset.saturating_abs());
     let mut sizes = Dims::from_slice(rest);
@@ -40,15 +33,8 @@ pub(crate) fn diag_embed(t: &Tensor, offset: i64, dim1: i64, dim2: i64) -> Resul
 }
 
 pub(crate) fn trace(t: &Tensor) -> Result<Tensor> {
-    ensure!(
-        t.dim() == 2,
-        "trace: expected a matrix, but got tensor with dim {}",
-        t.dim()
-    );
-    ensure_not_implemented!(
-        t.dtype() != DType::Bool,
-        "\"trace\" not implemented for 'Bool'"
-    );
+    ensure!(t.dim() == 2, "trace: expected a matrix, but got tensor with dim {}", t.dim());
+    ensure_not_implemented!(t.dtype() != DType::Bool, "\"trace\" not implemented for 'Bool'");
     aten::sum(&aten::diagonal(t, 0, 0, 1)?, None)
 }
 
@@ -124,9 +110,7 @@ pub(crate) fn kron_out(a: &Tensor, b: &Tensor, out: &Tensor) -> Result<Tensor> {
     if out.sizes() != sizes.as_slice() {
         aten::resize_(out, &sizes, None)?;
     }
-    let product: Dims = (a.sizes().iter().zip(b.sizes()))
-        .map(|(m, n)| m * n)
-        .collect();
+    let product: Dims = (a.sizes().iter().zip(b.sizes())).map(|(m, n)| m * n).collect();
     aten::mul_out(&a, &b, &aten::view(out, &product)?)?;
     Ok(out.clone())
 }

@@ -276,14 +276,8 @@ pub(crate) fn unsafe_split_with_sizes(t: &Tensor, sizes: &[i64], dim: i64) -> Re
 }
 
 pub(crate) fn unsafe_chunk(t: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
-    ensure!(
-        t.dim() != 0,
-        "chunk expects at least a 1-dimensional tensor"
-    );
-    ensure!(
-        chunks > 0,
-        "chunk expects `chunks` to be greater than 0, got: {chunks}"
-    );
+    ensure!(t.dim() != 0, "chunk expects at least a 1-dimensional tensor");
+    ensure!(chunks > 0, "chunk expects `chunks` to be greater than 0, got: {chunks}");
     let n = t.sizes()[wrap_dim(dim, t.dim())?];
     let size = (n as u64).div_ceil(chunks as u64) as i64;
     if size == 0 {
@@ -323,11 +317,7 @@ pub(crate) fn rot90(t: &Tensor, k: i64, dims: &[i64]) -> Result<Tensor> {
             dims.len()
         )));
     };
-    ensure!(
-        t.dim() >= 2,
-        "expected total dims >= 2, but got total dims = {}",
-        t.dim()
-    );
+    ensure!(t.dim() >= 2, "expected total dims >= 2, but got total dims = {}", t.dim());
     ensure!(
         wrap_dim(a, t.dim())? != wrap_dim(b, t.dim())?,
         "expected rotation dims to be different, but got dim0 = {a} and dim1 = {b}"
@@ -364,10 +354,7 @@ fn roll_one(t: &Tensor, shift: i64, dim: i64) -> Result<Tensor> {
     if t.numel() == 0 {
         return aten::clone(t, Some(MemoryFormat::Preserve));
     }
-    ensure_index!(
-        t.dim() != 0,
-        "Dimension specified as 0 but tensor has no dimensions"
-    );
+    ensure_index!(t.dim() != 0, "Dimension specified as 0 but tensor has no dimensions");
     let d = wrap_dim(dim, t.dim())?;
     let n = t.sizes()[d];
     let start = n.wrapping_sub(shift % n).rem_euclid(n);
@@ -446,9 +433,9 @@ pub(crate) fn assert_tensor_metadata(
     }
     let strided = !(t.is_sparse() || t.is_sparse_csr());
     match layout {
-        Some(want) if (want == Layout::Strided) != strided => Err(Error::runtime(format!(
-            "Tensor layout mismatch! Expected: {want:?}"
-        ))),
+        Some(want) if (want == Layout::Strided) != strided => {
+            Err(Error::runtime(format!("Tensor layout mismatch! Expected: {want:?}")))
+        }
         _ => Ok(()),
     }
 }
@@ -456,12 +443,8 @@ pub(crate) fn assert_tensor_metadata(
 fn truth(t: &Tensor) -> Result<bool> {
     match t.numel() {
         1 => Ok(t.read_item()?.as_bool()),
-        0 => Err(Error::runtime(
-            "Boolean value of Tensor with no values is ambiguous",
-        )),
-        _ => Err(Error::runtime(
-            "Boolean value of Tensor with more than one value is ambiguous",
-        )),
+        0 => Err(Error::runtime("Boolean value of Tensor with no values is ambiguous")),
+        _ => Err(Error::runtime("Boolean value of Tensor with more than one value is ambiguous")),
     }
 }
 
@@ -469,9 +452,7 @@ pub(crate) fn assert_async(t: &Tensor) -> Result<()> {
     if truth(t)? {
         return Ok(());
     }
-    Err(Error::runtime(
-        "Expected Tensor with single nonzero value, but got zero",
-    ))
+    Err(Error::runtime("Expected Tensor with single nonzero value, but got zero"))
 }
 
 pub(crate) fn assert_async_msg(t: &Tensor, message: &str) -> Result<()> {
@@ -511,10 +492,7 @@ mod tests {
         let x = numbers(6).view(&[2, 3]).unwrap();
         let r = aten::repeat(&x, &[2, 1, 2]).unwrap();
         assert_eq!(r.sizes(), [2, 2, 6]);
-        assert_eq!(
-            r.to_vec::<i64>().unwrap()[..12],
-            [0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5]
-        );
+        assert_eq!(r.to_vec::<i64>().unwrap()[..12], [0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5]);
         assert!(aten::repeat(&x, &[2]).is_err());
         let r = aten::roll(&x, &[-1], &[1]).unwrap();
         assert_eq!(r.to_vec::<i64>().unwrap(), [1, 2, 0, 4, 5, 3]);

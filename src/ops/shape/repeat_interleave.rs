@@ -15,30 +15,17 @@ pub(crate) fn repeat_interleave(repeats: &Tensor, output_size: Option<i64>) -> R
         "\"repeat_interleave\" not implemented for {}",
         repeats.dtype().torch_name()
     );
-    ensure!(
-        repeats.dim() == 1,
-        "repeat_interleave only accept 1D vector as repeat"
-    );
+    ensure!(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
     if let (Some(n), false) = (output_size, repeats.storage().has_data()) {
         return Tensor::allocate_contiguous(repeats.dtype(), repeats.device(), &[n]);
     }
     needs_data("repeat_interleave", repeats)?;
     let counts = copy::to_dtype(repeats, DType::I64)?.to_vec::<i64>()?;
-    ensure!(
-        counts.iter().all(|c| *c >= 0),
-        "repeats can not be negative"
-    );
+    ensure!(counts.iter().all(|c| *c >= 0), "repeats can not be negative");
     let total = (counts.iter()).fold(0i64, |n, c| n.saturating_add(*c));
-    ensure!(
-        output_size.is_none_or(|n| n == total),
-        "allocated size does not match required size"
-    );
+    ensure!(output_size.is_none_or(|n| n == total), "allocated size does not match required size");
     // refuses what memory has no room for
-    drop(Tensor::allocate_contiguous(
-        DType::I64,
-        repeats.device(),
-        &[total],
-    )?);
+    drop(Tensor::allocate_contiguous(DType::I64, repeats.device(), &[total])?);
     let mut out = Vec::with_capacity(total as usize);
     for (i, c) in counts.iter().enumerate() {
         out.extend(std::iter::repeat_n(i as i64, *c as usize));
@@ -97,17 +84,12 @@ pub(crate) fn repeat_interleave_self_int(
     if let Some(n) = output_size
         && repeats.checked_mul(x.sizes()[d]) != Some(n)
     {
-        return Err(Error::runtime(
-            "allocated size does not match required size",
-        ));
+        return Err(Error::runtime("allocated size does not match required size"));
     }
     let mut sizes = Dims::from_slice(x.sizes());
     sizes.insert(d + 1, repeats);
     let spread = aten::expand(&aten::unsqueeze(&x, d as i64 + 1)?, &sizes, false)?;
-    let spread = aten::clone(
-        &spread,
-        Some(straightline_catalog::MemoryFormat::Contiguous),
-    )?;
+    let spread = aten::clone(&spread, Some(straightline_catalog::MemoryFormat::Contiguous))?;
     sizes.remove(d + 1);
     sizes[d] *= repeats;
     debug_assert_eq!(layout::numel(&sizes), spread.numel());

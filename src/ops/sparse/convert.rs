@@ -150,10 +150,7 @@ pub(crate) fn coo_to_csr(t: &Tensor, dense_dim: Option<i64>) -> Result<Tensor> {
     let (crow, col) = with_indices(&c.indices, |data| {
         let (of_rows, columns) = data.split_at(nnz as usize);
         let (begin, _) = sparse::by_row(of_rows, rows as usize)?;
-        Ok((
-            indices_tensor(&begin, &[rows + 1])?,
-            indices_tensor(columns, &[nnz])?,
-        ))
+        Ok((indices_tensor(&begin, &[rows + 1])?, indices_tensor(columns, &[nnz])?))
     })?;
     build_csr(crow, col, c.values.clone(), t.sizes())
 }
@@ -184,9 +181,7 @@ fn rows_of(crow: &[i64], nnz: usize) -> Vec<i64> {
     let mut rows = Vec::with_capacity(nnz);
     for (r, w) in crow.windows(2).enumerate() {
         // bounds that were written meanwhile are not followed past the end
-        let n = usize::try_from(w[1] - w[0])
-            .unwrap_or(0)
-            .min(nnz - rows.len());
+        let n = usize::try_from(w[1] - w[0]).unwrap_or(0).min(nnz - rows.len());
         rows.extend(std::iter::repeat_n(r as i64, n));
     }
     rows.resize(nnz, 0);
@@ -201,12 +196,7 @@ pub(crate) fn csr_to_coo(t: &Tensor) -> Result<Tensor> {
         data.extend(col);
         Ok(())
     })?;
-    build(
-        indices_tensor(&data, &[2, nnz])?,
-        c.values.clone(),
-        t.sizes(),
-        true,
-    )
+    build(indices_tensor(&data, &[2, nnz])?, c.values.clone(), t.sizes(), true)
 }
 
 // ---- to dense ----------------------------------------------------------------------------------
@@ -277,12 +267,7 @@ pub(crate) fn clone(t: &Tensor, format: Option<MemoryFormat>) -> Result<Tensor> 
     check_format(format)?;
     let c = coo(t)?;
     let indices = copy::clone_contiguous(&c.indices)?;
-    build(
-        indices,
-        copy::clone_contiguous(&c.values)?,
-        t.sizes(),
-        c.is_coalesced(),
-    )
+    build(indices, copy::clone_contiguous(&c.values)?, t.sizes(), c.is_coalesced())
 }
 
 pub(crate) fn csr_clone(t: &Tensor, format: Option<MemoryFormat>) -> Result<Tensor> {
@@ -354,14 +339,7 @@ pub(crate) fn empty_like(
             pin_memory,
         );
     }
-    aten::empty_memory_format(
-        t.sizes(),
-        Some(dtype),
-        Some(layout),
-        Some(device),
-        pin_memory,
-        None,
-    )
+    aten::empty_memory_format(t.sizes(), Some(dtype), Some(layout), Some(device), pin_memory, None)
 }
 
 /// The tensor with some sparse dimensions summed away: their coordinates become 0, or go.
@@ -371,18 +349,13 @@ pub(super) fn merge_dims(t: &Tensor, gone: &[usize], keep: bool) -> Result<Tenso
     let kept: Vec<usize> = (0..dims).filter(|d| !gone.contains(d)).collect();
     let kept_sizes: Dims = kept.iter().map(|d| t.sizes()[*d]).collect();
     let linear = with_indices(&c.indices, |data| {
-        let rows: Vec<i64> = kept
-            .iter()
-            .flat_map(|d| &data[d * nnz..(d + 1) * nnz])
-            .copied()
-            .collect();
+        let rows: Vec<i64> =
+            kept.iter().flat_map(|d| &data[d * nnz..(d + 1) * nnz]).copied().collect();
         Ok(sparse::linear(&rows, &kept_sizes, nnz))
     })?;
     let dense = &t.sizes()[dims..];
     let outer: Dims = if keep {
-        (0..dims)
-            .map(|d| if gone.contains(&d) { 1 } else { t.sizes()[d] })
-            .collect()
+        (0..dims).map(|d| if gone.contains(&d) { 1 } else { t.sizes()[d] }).collect()
     } else {
         kept_sizes
     };

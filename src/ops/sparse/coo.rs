@@ -30,11 +30,7 @@ impl Coo {
 
     /// The same with other indices and values of these shapes.
     pub(crate) fn with_parts(&self, [indices, values]: [Tensor; 2]) -> Coo {
-        Coo {
-            indices,
-            values,
-            coalesced: AtomicBool::new(self.is_coalesced()),
-        }
+        Coo { indices, values, coalesced: AtomicBool::new(self.is_coalesced()) }
     }
 
     pub(super) fn nnz(&self) -> i64 {
@@ -74,11 +70,7 @@ pub(super) fn build(
     debug_assert_eq!(indices.sizes()[0] as usize + values.dim() - 1, sizes.len());
     let (dtype, device) = (values.dtype(), values.device());
     let values = copy::to_contiguous(&values)?;
-    let payload = Coo {
-        indices,
-        values,
-        coalesced: AtomicBool::new(coalesced),
-    };
+    let payload = Coo { indices, values, coalesced: AtomicBool::new(coalesced) };
     Tensor::opaque(payload, sizes, dtype, device)
         // as PyTorch: no strides, and so never taken for row-major
         .strides(&vec![0; sizes.len()])
@@ -95,11 +87,7 @@ fn in_order(indices: &[i64], sizes: &[i64], nnz: usize) -> bool {
 /// Checks that indices, values and sizes fit together, as `torch.sparse_coo_tensor(..,
 /// check_invariants=True)`.
 fn check(indices: &Tensor, values: &Tensor, sizes: &[i64]) -> Result<()> {
-    ensure!(
-        indices.dim() == 2,
-        "indices must be sparse_dim x nnz, but got: {:?}",
-        indices.sizes()
-    );
+    ensure!(indices.dim() == 2, "indices must be sparse_dim x nnz, but got: {:?}", indices.sizes());
     ensure!(
         values.dim() != 0,
         "values must have a dimension of nnz elements, but got a 0-dim tensor"
@@ -164,9 +152,9 @@ fn check_coalesced(indices: &Tensor, sizes: &[i64], claimed: Option<bool>) -> Re
 fn check_layout(layout: Option<Layout>) -> Result<()> {
     match layout {
         None | Some(Layout::Sparse) => Ok(()),
-        Some(other) => Err(Error::runtime(format!(
-            "expected sparse layout, but got layout {other}"
-        ))),
+        Some(other) => {
+            Err(Error::runtime(format!("expected sparse layout, but got layout {other}")))
+        }
     }
 }
 
@@ -180,25 +168,17 @@ pub(crate) fn coo_from_indices(
     pin_memory: Option<bool>,
     coalesced: Option<bool>,
 ) -> Result<Tensor> {
-    ensure!(
-        indices.dim() == 2,
-        "indices must be sparse_dim x nnz, but got: {:?}",
-        indices.sizes()
-    );
+    ensure!(indices.dim() == 2, "indices must be sparse_dim x nnz, but got: {:?}", indices.sizes());
     let indices = as_indices(indices, "indices")?;
     let nnz = indices.sizes()[1] as usize;
     // the smallest size that holds them
     let mut sizes: Vec<i64> = with_indices(&indices, |data| {
         let rows = 0..indices.sizes()[0] as usize;
         let row = |d: usize| &data[d * nnz..(d + 1) * nnz];
-        Ok(rows
-            .map(|d| row(d).iter().max().map_or(0, |m| m + 1))
-            .collect())
+        Ok(rows.map(|d| row(d).iter().max().map_or(0, |m| m + 1)).collect())
     })?;
     sizes.extend(values.sizes().get(1..).unwrap_or_default());
-    coo_from_indices_size(
-        &indices, values, &sizes, dtype, layout, device, pin_memory, coalesced,
-    )
+    coo_from_indices_size(&indices, values, &sizes, dtype, layout, device, pin_memory, coalesced)
 }
 
 #[allow(clippy::too_many_arguments)] // the schema's own
@@ -427,9 +407,7 @@ pub(crate) fn coalesce(t: &Tensor) -> Result<Tensor> {
 /// The row-major number of each coordinate.
 pub(super) fn linear_of(t: &Tensor, c: &Coo) -> Result<Vec<i64>> {
     let dims = c.sparse_dim();
-    with_indices(&c.indices, |data| {
-        Ok(sparse::linear(data, &t.sizes()[..dims], c.nnz() as usize))
-    })
+    with_indices(&c.indices, |data| Ok(sparse::linear(data, &t.sizes()[..dims], c.nnz() as usize)))
 }
 
 /// Coordinates from their row-major numbers, as an index tensor.
@@ -458,9 +436,7 @@ pub(super) fn sum_equal(
     of_values[0] = runs.len() as i64;
     let mut out = zeros_dense(values.dtype(), values.device(), &of_values)?;
     let width = values.sizes()[1..].iter().product::<i64>() as usize;
-    launch::run(&mut out, values, |out, values| {
-        Ok(sparse::sum_runs(out, values, width, &runs)?)
-    })?;
+    launch::run(&mut out, values, |out, values| Ok(sparse::sum_runs(out, values, width, &runs)?))?;
     let kept: Vec<i64> = (0..runs.len()).map(|r| linear[runs.run(r)[0]]).collect();
     build(unravel(&kept, sparse_sizes)?, out, sizes, true)
 }

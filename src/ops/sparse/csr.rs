@@ -89,20 +89,14 @@ fn check(crow: &Tensor, col: &Tensor, values: &Tensor, sizes: &[i64]) -> Result<
             if crow[rows as usize] != nnz {
                 return not("crow_indices[..., -1] == nnz");
             }
-            if crow
-                .windows(2)
-                .any(|w| w[1] < w[0] || w[1] - w[0] > sizes[1])
-            {
+            if crow.windows(2).any(|w| w[1] < w[0] || w[1] - w[0] > sizes[1]) {
                 return not("0 <= crow_indices[..., 1:] - crow_indices[..., :-1] <= ncols");
             }
             if col.iter().any(|c| *c < 0 || *c >= sizes[1]) {
                 return not("0 <= col_indices < ncols");
             }
             let row = |w: &[i64]| &col[w[0] as usize..w[1] as usize];
-            if crow
-                .windows(2)
-                .any(|w| row(w).windows(2).any(|c| c[0] >= c[1]))
-            {
+            if crow.windows(2).any(|w| row(w).windows(2).any(|c| c[0] >= c[1])) {
                 return not(
                     "col_indices[..., crow_indices[..., i - 1]:crow_indices[..., i]] for all i = 1, ..., nrows are sorted and distinct along the last dimension values",
                 );
@@ -120,9 +114,9 @@ fn check_layout(layout: Option<Layout>) -> Result<()> {
                 "layout {other} is not there: of the compressed layouts only torch.sparse_csr is"
             )))
         }
-        Some(other) => Err(Error::runtime(format!(
-            "expected sparse CSR layout, but got layout {other}"
-        ))),
+        Some(other) => {
+            Err(Error::runtime(format!("expected sparse CSR layout, but got layout {other}")))
+        }
     }
 }
 
@@ -144,10 +138,7 @@ pub(crate) fn csr_from_parts_size(
         crow.dtype().torch_name(),
         col.dtype().torch_name()
     );
-    let (crow, col) = (
-        as_indices(crow, "crow_indices")?,
-        as_indices(col, "col_indices")?,
-    );
+    let (crow, col) = (as_indices(crow, "crow_indices")?, as_indices(col, "col_indices")?);
     let dtype = dtype.unwrap_or(values.dtype());
     let device = device.unwrap_or(values.device());
     let values = aten::to_device(values, device, dtype, false, false, None)?;

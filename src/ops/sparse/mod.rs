@@ -88,7 +88,5 @@ pub(super) fn wrong_layout<T>(t: &Tensor, op: &str, expected: &str) -> Result<T>
         straightline_catalog::Layout::SparseCsr => "SparseCsr",
         _ => "another layout",
     };
-    Err(Error::runtime(format!(
-        "{op} expected {expected} tensor layout but got {name}"
-    )))
+    Err(Error::runtime(format!("{op} expected {expected} tensor layout but got {name}")))
 }

@@ -79,12 +79,7 @@ fn add_coo(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {
         })?;
     }
     let coalesced = ca.is_coalesced() && cb.is_coalesced();
-    build(
-        unravel(&merged, &a.sizes()[..dims])?,
-        values,
-        a.sizes(),
-        coalesced,
-    )
+    build(unravel(&merged, &a.sizes()[..dims])?, values, a.sizes(), coalesced)
 }
 
 /// `dense + alpha * sparse`.
@@ -204,11 +199,7 @@ pub(crate) fn div(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 
 /// The coordinate form of a matrix in compressed rows, any other tensor as it is.
 pub(super) fn rows_as_coo(t: &Tensor) -> Result<Tensor> {
-    if t.is_sparse_csr() {
-        csr_to_coo(t)
-    } else {
-        Ok(t.clone())
-    }
+    if t.is_sparse_csr() { csr_to_coo(t) } else { Ok(t.clone()) }
 }
 
 pub(crate) fn csr_add(a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<Tensor> {

@@ -46,12 +46,7 @@ fn multiply_into(out: &Tensor, a: &Tensor, b: &Tensor, alpha: Scalar) -> Result<
     let run =
         |begin: &[i64], columns: &[i64], order: Option<&[usize]>, values: &Tensor| -> Result<()> {
             launch::run(launch::Written(out), [b, values], |out, [b, values]| {
-                let rows = Rows {
-                    begin,
-                    columns,
-                    order,
-                    values,
-                };
+                let rows = Rows { begin, columns, order, values };
                 Ok(sparse::matmul(out, rows, b, alpha)?)
             })
         };
@@ -106,11 +101,7 @@ fn product(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     match (is_any_sparse(a), is_any_sparse(b)) {
         (true, true) => {
             let out = multiply_sparse(&rows_as_coo(a)?, &rows_as_coo(b)?)?;
-            if a.is_sparse_csr() && b.is_sparse_csr() {
-                coo_to_csr(&out, None)
-            } else {
-                Ok(out)
-            }
+            if a.is_sparse_csr() && b.is_sparse_csr() { coo_to_csr(&out, None) } else { Ok(out) }
         }
         (true, false) => {
             let sizes = [a.sizes()[0], b.sizes()[1]];
@@ -190,16 +181,10 @@ pub(crate) fn sum_dim(
         over.iter().partition(|d| **d < sparse_dim);
     let shrink = |values: &Tensor| {
         // no dimensions would mean all of them
-        let dims: Vec<i64> = of_dense
-            .iter()
-            .map(|d| (d - sparse_dim) as i64 + 1)
-            .collect();
+        let dims: Vec<i64> = of_dense.iter().map(|d| (d - sparse_dim) as i64 + 1).collect();
         if dims.is_empty() {
-            let dtype = dtype.unwrap_or(if t.dtype().is_floating() {
-                t.dtype()
-            } else {
-                DType::I64
-            });
+            let dtype =
+                dtype.unwrap_or(if t.dtype().is_floating() { t.dtype() } else { DType::I64 });
             copy::to_dtype(values, dtype)
         } else {
             reduce::sum_dim(values, Some(&dims), keepdim, dtype)
@@ -232,11 +217,7 @@ fn t(x: &Tensor) -> Result<Tensor> {
         c.sparse_dim(),
         x.dim() - c.sparse_dim()
     );
-    if x.dim() < 2 {
-        Ok(x.clone())
-    } else {
-        transpose(x, 0, 1)
-    }
+    if x.dim() < 2 { Ok(x.clone()) } else { transpose(x, 0, 1) }
 }
 
 fn transpose(x: &Tensor, a: i64, b: i64) -> Result<Tensor> {
@@ -287,11 +268,7 @@ fn swapped(c: &Coo, a: usize, b: usize) -> Result<Tensor> {
     let mut order: Vec<usize> = (0..c.sparse_dim()).collect();
     order.swap(a, b);
     let data: Vec<i64> = with_indices(&c.indices, |data| {
-        Ok(order
-            .iter()
-            .flat_map(|d| &data[d * nnz..(d + 1) * nnz])
-            .copied()
-            .collect())
+        Ok(order.iter().flat_map(|d| &data[d * nnz..(d + 1) * nnz]).copied().collect())
     })?;
     indices_tensor(&data, c.indices.sizes())
 }

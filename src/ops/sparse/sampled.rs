@@ -31,10 +31,7 @@ pub(crate) fn sampled_addmm(
             return refuse(format!("Expected {name} to have strided layout"));
         }
         if m.dim() != 2 {
-            return refuse(format!(
-                "Expected {name} to be a matrix, got {}-D tensor",
-                m.dim()
-            ));
+            return refuse(format!("Expected {name} to be a matrix, got {}-D tensor", m.dim()));
         }
     }
     if mat1.dtype() != mat2.dtype() || mat1.dtype() != t.dtype() {

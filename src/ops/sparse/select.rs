@@ -20,10 +20,7 @@ fn changed(c: &Coo, rows: usize, f: impl FnOnce(&[i64], usize) -> Vec<i64>) -> R
 /// `select.int`: what lies at one position of a dimension. Of the only sparse dimension it is a
 /// plain tensor.
 pub(super) fn select(x: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
-    ensure_index!(
-        x.dim() != 0,
-        "select() cannot be applied to a 0-dim tensor."
-    );
+    ensure_index!(x.dim() != 0, "select() cannot be applied to a 0-dim tensor.");
     let d = wrap_dim(dim, x.dim())?;
     let n = x.sizes()[d];
     ensure_index!(
@@ -55,8 +52,7 @@ pub(super) fn select(x: &Tensor, dim: i64, index: i64) -> Result<Tensor> {
     }
     let indices = changed(c, of_sparse - 1, |all, nnz| {
         let rows = (0..of_sparse).filter(|row| *row != d);
-        rows.flat_map(|row| kept.iter().map(move |i| all[row * nnz + i]))
-            .collect()
+        rows.flat_map(|row| kept.iter().map(move |i| all[row * nnz + i])).collect()
     })?;
     build(indices, values, &sizes, c.is_coalesced())
 }

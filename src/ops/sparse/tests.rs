@@ -38,10 +38,7 @@ fn keys_are_those_that_pytorch_gives() {
     assert_eq!(keys(&coo()), format!("DispatchKeySet(SparseCPU, {rest}"));
     let rows = coo().to_sparse_csr().unwrap();
     assert_eq!(keys(&rows), format!("DispatchKeySet(SparseCsrCPU, {rest}"));
-    assert_eq!(
-        (coo().layout(), rows.layout()),
-        (Layout::Sparse, Layout::SparseCsr)
-    );
+    assert_eq!((coo().layout(), rows.layout()), (Layout::Sparse, Layout::SparseCsr));
     // no strides, and so no short cut for row-major tensors takes it
     assert!(!coo().is_contiguous());
 }
@@ -67,14 +64,8 @@ fn sparse_with_meta_is_sparse_meta_which_has_no_kernel() {
 fn an_operator_without_a_sparse_kernel_names_the_backend() {
     for (e, key) in [
         (aten::cos(&coo()).unwrap_err(), DispatchKey::SparseCPU),
-        (
-            aten::view(&coo(), &[6]).unwrap_err(),
-            DispatchKey::SparseCPU,
-        ),
-        (
-            aten::exp(&coo().to_sparse_csr().unwrap()).unwrap_err(),
-            DispatchKey::SparseCsrCPU,
-        ),
+        (aten::view(&coo(), &[6]).unwrap_err(), DispatchKey::SparseCPU),
+        (aten::exp(&coo().to_sparse_csr().unwrap()).unwrap_err(), DispatchKey::SparseCsrCPU),
         (aten::_nnz(&ones(&[2])).unwrap_err(), DispatchKey::CPU),
     ] {
         assert_eq!(missing(&e), key, "{e}");
@@ -85,10 +76,7 @@ fn an_operator_without_a_sparse_kernel_names_the_backend() {
 fn reading_memory_says_what_the_tensor_is() {
     let e = coo().to_vec::<f32>().unwrap_err();
     assert!(matches!(e.kind(), ErrorKind::Opaque { .. }), "{e}");
-    assert!(
-        e.to_string().contains("sparse tensor in coordinate form"),
-        "{e}"
-    );
+    assert!(e.to_string().contains("sparse tensor in coordinate form"), "{e}");
     assert!(e.to_string().contains("to_dense"), "{e}");
 }
 
@@ -98,8 +86,7 @@ fn tables_have_kernels_where_pytorch_has_them() {
         let table = dump_table(crate::dispatch::operator(op).unwrap());
         let line = table.lines().find(|l| l.starts_with(&format!("{key}:")));
         line.map(|l| {
-            l.rsplit_once('[')
-                .map_or(String::new(), |(_, l)| l.trim_end_matches(']').to_string())
+            l.rsplit_once('[').map_or(String::new(), |(_, l)| l.trim_end_matches(']').to_string())
         })
     };
     for (op, key, want) in [
@@ -108,11 +95,7 @@ fn tables_have_kernels_where_pytorch_has_them() {
         ("aten::_to_dense", "SparseCPU", Some("kernel")),
         ("aten::_to_dense", "CPU", None),
         ("aten::is_coalesced", "CPU", Some("default backend kernel")),
-        (
-            "aten::is_coalesced",
-            "SparseCsrCPU",
-            Some("default backend kernel"),
-        ),
+        ("aten::is_coalesced", "SparseCsrCPU", Some("default backend kernel")),
         ("aten::is_coalesced", "NestedTensorCPU", None),
         ("aten::mm", "SparseCPU", Some("kernel")),
         ("aten::mm", "SparseMeta", None),
@@ -147,12 +130,7 @@ fn constructors_check_like_check_invariants() {
             &[2, 3, 4],
             "'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = 3, sparse_dim = 2, dense_dim = 0",
         ),
-        (
-            &i,
-            &ones(&[3, 2]),
-            &[2, 3, 4],
-            "values has incorrect size, expected [3, 4], got [3, 2]",
-        ),
+        (&i, &ones(&[3, 2]), &[2, 3, 4], "values has incorrect size, expected [3, 4], got [3, 2]"),
         (&v, &v, &[2, 3], "indices must be an int64 tensor"),
     ] {
         let m = message(Tensor::sparse_coo(indices, values, sizes));
@@ -188,26 +166,14 @@ fn rows_check_like_check_invariants() {
     let ints = |v: &[i64]| Tensor::from_slice(v, &[v.len() as i64]).unwrap();
     let v = Tensor::from_vec([3f32, 4.0, 5.0], 3).unwrap();
     for (crow, col, want) in [
-        (
-            &[0i64, 1, 4][..],
-            &[2i64, 0, 2][..],
-            "`crow_indices[..., -1] == nnz` is not satisfied.",
-        ),
-        (
-            &[1, 1, 3],
-            &[2, 0, 2],
-            "`crow_indices[..., 0] == 0` is not satisfied.",
-        ),
+        (&[0i64, 1, 4][..], &[2i64, 0, 2][..], "`crow_indices[..., -1] == nnz` is not satisfied."),
+        (&[1, 1, 3], &[2, 0, 2], "`crow_indices[..., 0] == 0` is not satisfied."),
         (
             &[0, 3, 3],
             &[2, 0, 2],
             "are sorted and distinct along the last dimension values` is not satisfied.",
         ),
-        (
-            &[0, 1, 3],
-            &[2, 0, 3],
-            "`0 <= col_indices < ncols` is not satisfied.",
-        ),
+        (&[0, 1, 3], &[2, 0, 3], "`0 <= col_indices < ncols` is not satisfied."),
         (
             &[0, 1],
             &[2, 0, 2],
@@ -237,14 +203,8 @@ fn conversions_meet() {
     let s = coo();
     assert_eq!(dense(&s), d);
     let rows = s.to_sparse_csr().unwrap();
-    assert_eq!(
-        aten::crow_indices(&rows).unwrap().to_vec::<i64>().unwrap(),
-        [0, 1, 3]
-    );
-    assert_eq!(
-        aten::col_indices(&rows).unwrap().to_vec::<i64>().unwrap(),
-        [2, 0, 2]
-    );
+    assert_eq!(aten::crow_indices(&rows).unwrap().to_vec::<i64>().unwrap(), [0, 1, 3]);
+    assert_eq!(aten::col_indices(&rows).unwrap().to_vec::<i64>().unwrap(), [2, 0, 2]);
     assert_eq!(dense(&rows), d);
     let back = aten::to_sparse(&rows, Some(Layout::Sparse), None, None).unwrap();
     assert!(aten::is_coalesced(&back).unwrap());
@@ -254,13 +214,7 @@ fn conversions_meet() {
     assert_eq!(dense(&csr), d);
     // one sparse dimension, one dense
     let hybrid = aten::to_sparse_sparse_dim(&direct, 1).unwrap();
-    assert_eq!(
-        (
-            aten::sparse_dim(&hybrid).unwrap(),
-            aten::dense_dim(&hybrid).unwrap()
-        ),
-        (1, 1)
-    );
+    assert_eq!((aten::sparse_dim(&hybrid).unwrap(), aten::dense_dim(&hybrid).unwrap()), (1, 1));
     assert_eq!(hybrid.values().unwrap().sizes(), [2, 3]);
     assert_eq!(dense(&hybrid), d);
     let scalar = Tensor::scalar(3.0).unwrap().to_sparse().unwrap();
@@ -283,30 +237,10 @@ fn equal_coordinates_are_summed() {
     let v = Tensor::from_vec([1f32, -3.0], 2).unwrap();
     let s = Tensor::sparse_coo(&i, &v, &[2]).unwrap();
     assert!(!aten::is_coalesced(&s).unwrap());
-    assert_eq!(
-        s.coalesce()
-            .unwrap()
-            .values()
-            .unwrap()
-            .to_vec::<f32>()
-            .unwrap(),
-        [-2.0]
-    );
+    assert_eq!(s.coalesce().unwrap().values().unwrap().to_vec::<f32>().unwrap(), [-2.0]);
     // element-wise functions see the sum, not the parts
-    assert_eq!(
-        aten::_values(&aten::abs(&s).unwrap())
-            .unwrap()
-            .to_vec::<f32>()
-            .unwrap(),
-        [2.0]
-    );
-    assert_eq!(
-        aten::_values(&aten::relu(&s).unwrap())
-            .unwrap()
-            .to_vec::<f32>()
-            .unwrap(),
-        [0.0]
-    );
+    assert_eq!(aten::_values(&aten::abs(&s).unwrap()).unwrap().to_vec::<f32>().unwrap(), [2.0]);
+    assert_eq!(aten::_values(&aten::relu(&s).unwrap()).unwrap().to_vec::<f32>().unwrap(), [0.0]);
     assert_eq!(dense(&s), [-2.0, 0.0]);
 }
 
@@ -317,24 +251,12 @@ fn arithmetic_is_pytorchs() {
     let one = Scalar::Int(1);
     assert_eq!(values(aten::add_tensor(&s, &s, one)), [6.0, 8.0, 10.0]);
     assert_eq!(values(aten::sub_tensor(&s, &s, one)), [0.0, 0.0, 0.0]);
-    assert_eq!(
-        values(aten::add_tensor(&s, &s, Scalar::Float(0.5))),
-        [4.5, 6.0, 7.5]
-    );
+    assert_eq!(values(aten::add_tensor(&s, &s, Scalar::Float(0.5))), [4.5, 6.0, 7.5]);
     assert_eq!(values(aten::mul_tensor(&s, &s)), [9.0, 16.0, 25.0]);
-    assert_eq!(
-        values(aten::mul_scalar(&s, Scalar::Int(2))),
-        [6.0, 8.0, 10.0]
-    );
-    assert_eq!(
-        values(aten::mul_tensor(&s, &ones(&[2, 3]))),
-        [3.0, 4.0, 5.0]
-    );
+    assert_eq!(values(aten::mul_scalar(&s, Scalar::Int(2))), [6.0, 8.0, 10.0]);
+    assert_eq!(values(aten::mul_tensor(&s, &ones(&[2, 3]))), [3.0, 4.0, 5.0]);
     assert_eq!(values(aten::mul_tensor(&ones(&[3]), &s)), [3.0, 4.0, 5.0]);
-    assert_eq!(
-        values(aten::div_scalar(&s, Scalar::Int(2))),
-        [1.5, 2.0, 2.5]
-    );
+    assert_eq!(values(aten::div_scalar(&s, Scalar::Int(2))), [1.5, 2.0, 2.5]);
     assert_eq!(values(aten::neg(&s)), [-3.0, -4.0, -5.0]);
     assert_eq!(values(aten::sqrt(&s)), [3f32.sqrt(), 2.0, 5f32.sqrt()]);
     let t = aten::t(&s).unwrap();
@@ -358,10 +280,7 @@ fn arithmetic_is_pytorchs() {
         assert!(m.contains(want), "{m}");
     }
     let wide = s.to_dtype(DType::F64).unwrap();
-    assert_eq!(
-        aten::add_tensor(&s, &wide, one).unwrap().dtype(),
-        DType::F64
-    );
+    assert_eq!(aten::add_tensor(&s, &wide, one).unwrap().dtype(), DType::F64);
 }
 
 #[test]
@@ -370,10 +289,7 @@ fn different_coordinates_merge() {
         let i = Tensor::from_slice(i, &[1, i.len() as i64]).unwrap();
         Tensor::sparse_coo(&i, &Tensor::from_slice(v, &[v.len() as i64]).unwrap(), &[6]).unwrap()
     };
-    let (a, b) = (
-        at(&[0, 2, 5], &[1.0, 2.0, 3.0]),
-        at(&[1, 2, 4], &[10.0, 20.0, 30.0]),
-    );
+    let (a, b) = (at(&[0, 2, 5], &[1.0, 2.0, 3.0]), at(&[1, 2, 4], &[10.0, 20.0, 30.0]));
     let sum = aten::add_tensor(&a, &b, Scalar::Int(2)).unwrap();
     assert_eq!(dense(&sum), [1.0, 20.0, 42.0, 0.0, 60.0, 3.0]);
     assert_eq!(aten::_nnz(&sum).unwrap(), 5);
@@ -387,20 +303,14 @@ fn products_are_pytorchs_in_both_forms() {
     for s in [coo(), coo().to_sparse_csr().unwrap()] {
         let to = |t: Result<Tensor>| dense(&t.unwrap());
         assert_eq!(to(aten::mm(&s, &ones(&[3, 2]))), [3.0, 3.0, 9.0, 9.0]);
-        assert_eq!(
-            to(aten::mm(&ones(&[2, 2]), &s)),
-            [4.0, 0.0, 8.0, 4.0, 0.0, 8.0]
-        );
+        assert_eq!(to(aten::mm(&ones(&[2, 2]), &s)), [4.0, 0.0, 8.0, 4.0, 0.0, 8.0]);
         assert_eq!(to(aten::matmul(&s, &ones(&[3]))), [3.0, 9.0]);
         let (b, a) = (Scalar::Int(2), Scalar::Int(3));
         assert_eq!(
             to(aten::addmm(&ones(&[2, 2]), &s, &ones(&[3, 2]), b, a)),
             [11.0, 11.0, 29.0, 29.0]
         );
-        assert_eq!(
-            aten::sum(&s, None).unwrap().item::<Scalar>().unwrap(),
-            Scalar::Float(12.0)
-        );
+        assert_eq!(aten::sum(&s, None).unwrap().item::<Scalar>().unwrap(), Scalar::Float(12.0));
         assert!(
             message(aten::mm(&s, &ones(&[2, 2])))
                 .contains("shapes cannot be multiplied (2x3 and 2x2)")
@@ -408,14 +318,8 @@ fn products_are_pytorchs_in_both_forms() {
     }
     let s = coo();
     let square = aten::mm(&aten::t(&s).unwrap(), &s).unwrap();
-    assert_eq!(
-        square.indices().unwrap().to_vec::<i64>().unwrap(),
-        [0, 0, 2, 2, 0, 2, 0, 2]
-    );
-    assert_eq!(
-        square.values().unwrap().to_vec::<f32>().unwrap(),
-        [16.0, 20.0, 20.0, 34.0]
-    );
+    assert_eq!(square.indices().unwrap().to_vec::<i64>().unwrap(), [0, 0, 2, 2, 0, 2, 0, 2]);
+    assert_eq!(square.values().unwrap().to_vec::<f32>().unwrap(), [16.0, 20.0, 20.0, 34.0]);
     let down = aten::sum_dim_int_list(&s, Some(&[0]), false, None).unwrap();
     assert_eq!(down.indices().unwrap().to_vec::<i64>().unwrap(), [0, 2]);
     assert_eq!(down.values().unwrap().to_vec::<f32>().unwrap(), [4.0, 8.0]);
@@ -431,60 +335,26 @@ fn rows_add_with_rows_and_with_dense() {
     assert_eq!(twice.layout(), Layout::SparseCsr);
     assert_eq!(dense(&twice), [0.0, 0.0, 6.0, 8.0, 0.0, 10.0]);
     let want = [1.0, 1.0, 4.0, 5.0, 1.0, 6.0];
-    assert_eq!(
-        dense(&aten::add_tensor(&r, &ones(&[2, 3]), one).unwrap()),
-        want
-    );
-    assert_eq!(
-        dense(&aten::add_tensor(&ones(&[2, 3]), &r, one).unwrap()),
-        want
-    );
+    assert_eq!(dense(&aten::add_tensor(&r, &ones(&[2, 3]), one).unwrap()), want);
+    assert_eq!(dense(&aten::add_tensor(&ones(&[2, 3]), &r, one).unwrap()), want);
     assert_eq!(
         dense(&aten::mul_scalar(&r, Scalar::Int(2)).unwrap()),
         [0.0, 0.0, 6.0, 8.0, 0.0, 10.0]
     );
-    assert_eq!(
-        dense(&aten::neg(&r).unwrap()),
-        [0.0, 0.0, -3.0, -4.0, 0.0, -5.0]
-    );
+    assert_eq!(dense(&aten::neg(&r).unwrap()), [0.0, 0.0, -3.0, -4.0, 0.0, -5.0]);
     assert!(message(aten::t(&r)).contains("to_sparse"));
 }
 
 #[test]
 fn a_large_product_agrees_with_the_dense_one() {
-    let x: Vec<f32> = (0..200 * 150)
-        .map(|i| {
-            if i % 13 == 0 {
-                (i % 7) as f32 - 3.0
-            } else {
-                0.0
-            }
-        })
-        .collect();
+    let x: Vec<f32> =
+        (0..200 * 150).map(|i| if i % 13 == 0 { (i % 7) as f32 - 3.0 } else { 0.0 }).collect();
     let y: Vec<f32> = (0..150 * 64).map(|i| (i % 5) as f32).collect();
-    let (x, y) = (
-        Tensor::from_slice(&x, &[200, 150]).unwrap(),
-        Tensor::from_slice(&y, &[150, 64]).unwrap(),
-    );
+    let (x, y) =
+        (Tensor::from_slice(&x, &[200, 150]).unwrap(), Tensor::from_slice(&y, &[150, 64]).unwrap());
     let want = x.mm(&y).unwrap().to_vec::<f32>().unwrap();
-    assert_eq!(
-        x.to_sparse()
-            .unwrap()
-            .mm(&y)
-            .unwrap()
-            .to_vec::<f32>()
-            .unwrap(),
-        want
-    );
-    assert_eq!(
-        x.to_sparse_csr()
-            .unwrap()
-            .mm(&y)
-            .unwrap()
-            .to_vec::<f32>()
-            .unwrap(),
-        want
-    );
+    assert_eq!(x.to_sparse().unwrap().mm(&y).unwrap().to_vec::<f32>().unwrap(), want);
+    assert_eq!(x.to_sparse_csr().unwrap().mm(&y).unwrap().to_vec::<f32>().unwrap(), want);
 }
 
 #[test]
@@ -493,10 +363,7 @@ fn index_tensors_that_change_later_are_errors_and_not_memory() {
     let v = Tensor::from_vec([3f32, 4.0, 5.0], 3).unwrap();
     let s = Tensor::sparse_coo(&i, &v, &[2, 3]).unwrap();
     aten::fill_scalar_(&i, Scalar::Int(1000)).unwrap();
-    assert!(matches!(
-        s.to_dense().unwrap_err().kind(),
-        ErrorKind::Kernel(_)
-    ));
+    assert!(matches!(s.to_dense().unwrap_err().kind(), ErrorKind::Kernel(_)));
     assert!(s.mm(&ones(&[3, 2])).is_err());
 }
 
@@ -507,10 +374,9 @@ fn layouts_travel_as_values() {
     assert_eq!(dense(&zeros(Layout::SparseCsr).unwrap()), [0.0; 6]);
     assert!(zeros(Layout::SparseBsr).is_err());
     let op = crate::dispatch::operator("aten::to_sparse").unwrap();
-    for layout in [
-        crate::dispatch::Value::Layout(Layout::SparseCsr),
-        crate::dispatch::Value::Int(2),
-    ] {
+    for layout in
+        [crate::dispatch::Value::Layout(Layout::SparseCsr), crate::dispatch::Value::Int(2)]
+    {
         let none = crate::dispatch::Value::None;
         let mut stack = vec![ones(&[2, 2]).into(), layout, none.clone(), none];
         op.call_boxed(&mut stack).unwrap();
@@ -543,32 +409,21 @@ fn likes_keep_the_layout() {
 
 #[test]
 fn compile_refuses_what_works_on_more_than_dense_parts() {
-    let quantized = ones(&[2])
-        .quantize_per_tensor(0.1, 0, DType::QUInt8)
-        .unwrap();
+    let quantized = ones(&[2]).quantize_per_tensor(0.1, 0, DType::QUInt8).unwrap();
     let nested = Tensor::nested(&[ones(&[2])]).unwrap();
     for t in [coo(), coo().to_sparse_csr().unwrap(), quantized, nested] {
         let f = crate::compile(|x: &Tensor| aten::neg(x));
         let m = message(f.call(&t));
-        assert!(
-            m.contains("`aten::neg` with a") && m.contains("cannot be captured"),
-            "{m}"
-        );
+        assert!(m.contains("`aten::neg` with a") && m.contains("cannot be captured"), "{m}");
         // closed over, too
         let f = crate::compile(move |x: &Tensor| aten::add_tensor(x, &t, Scalar::Int(1)));
         assert!(f.call(&ones(&[2])).is_err());
     }
     // or run as it is
-    let options = crate::CompileOptions {
-        eager_fallback: true,
-        ..Default::default()
-    };
+    let options = crate::CompileOptions { eager_fallback: true, ..Default::default() };
     let f = crate::compile_with(options, |x: &Tensor| aten::neg(x));
     for _ in 0..2 {
-        assert_eq!(
-            dense(&f.call(&coo()).unwrap()),
-            [0.0, 0.0, -3.0, -4.0, 0.0, -5.0]
-        );
+        assert_eq!(dense(&f.call(&coo()).unwrap()), [0.0, 0.0, -3.0, -4.0, 0.0, -5.0]);
     }
     // made inside: an error, not a panic
     let f = crate::compile(|x: &Tensor| x.to_sparse()?.to_dense());
@@ -610,10 +465,7 @@ fn positions_and_new_dimensions() {
     }
     // two values at one place count as their sum
     let twice = Tensor::sparse_coo(
-        &Tensor::from_vec([1i64, 1], 2)
-            .unwrap()
-            .view(&[1, 2])
-            .unwrap(),
+        &Tensor::from_vec([1i64, 1], 2).unwrap().view(&[1, 2]).unwrap(),
         &Tensor::from_vec([1f32, 2.0], 2).unwrap(),
         &[3],
     )
@@ -625,10 +477,7 @@ fn positions_and_new_dimensions() {
 fn views_without_a_sparse_form_are_refused() {
     let refused = |made: Result<Tensor>| {
         let said = message(made);
-        assert!(
-            said.contains("does not fall apart") && said.contains("to_dense"),
-            "{said}"
-        );
+        assert!(said.contains("does not fall apart") && said.contains("to_dense"), "{said}");
     };
     for t in [coo(), coo().to_sparse_csr().unwrap()] {
         refused(t.slice(0, 0, 1, 1));
@@ -640,14 +489,10 @@ fn views_without_a_sparse_form_are_refused() {
 
 #[test]
 fn copies_into_and_out_of_sparse_memory_say_so() {
-    for copied in [
-        aten::copy_(&coo(), &ones(&[2, 3]), false),
-        aten::copy_(&ones(&[2, 3]), &coo(), false),
-    ] {
+    for copied in
+        [aten::copy_(&coo(), &ones(&[2, 3]), false), aten::copy_(&ones(&[2, 3]), &coo(), false)]
+    {
         let said = message(copied);
-        assert!(
-            said.contains("copy_() reads plain memory, and this is a sparse tensor"),
-            "{said}"
-        );
+        assert!(said.contains("copy_() reads plain memory, and this is a sparse tensor"), "{said}");
     }
 }

@@ -20,11 +20,7 @@ fn check(what: &str, x: &Tensor, spatial: usize) -> Result<Format> {
 }
 
 fn format(x: &Tensor, spatial: usize) -> Format {
-    if spatial == 3 {
-        Format::Contiguous
-    } else {
-        Format::of_rank(x, spatial + 2)
-    }
+    if spatial == 3 { Format::Contiguous } else { Format::of_rank(x, spatial + 2) }
 }
 
 fn divisor(count_include_pad: bool, divisor_override: Option<i64>) -> Result<Divisor> {
@@ -47,9 +43,7 @@ fn forward(
     axes: impl FnOnce() -> [AxisWindows; 3],
 ) -> Result<Tensor> {
     let sizes = with_spatial(x, &out[3 - spatial..]);
-    result(x, &sizes, format, [x], |out, [x]| {
-        Ok(spatial::avg_pool(out, x, &axes(), divisor)?)
-    })
+    result(x, &sizes, format, [x], |out, [x]| Ok(spatial::avg_pool(out, x, &axes(), divisor)?))
 }
 
 fn backward(

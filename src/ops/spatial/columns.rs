@@ -75,22 +75,13 @@ pub(crate) fn im2col(
         "{what}: Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {:?}",
         x.sizes()
     );
-    let columns = columns(
-        what,
-        &x.sizes()[rank - 2..],
-        kernel,
-        dilation,
-        padding,
-        stride,
-    )?;
+    let columns = columns(what, &x.sizes()[rank - 2..], kernel, dilation, padding, stride)?;
     check_kind(what, x)?;
     let window = kernel[0].saturating_mul(kernel[1]);
     let mut sizes = x.sizes()[..rank - 3].to_vec();
     sizes.push(x.sizes()[rank - 3].saturating_mul(window));
     sizes.push(blocks_of(&columns));
-    result(x, &sizes, Format::Contiguous, [x], |out, [x]| {
-        Ok(spatial::im2col(out, x, &columns)?)
-    })
+    result(x, &sizes, Format::Contiguous, [x], |out, [x]| Ok(spatial::im2col(out, x, &columns)?))
 }
 
 pub(crate) fn col2im(
@@ -135,9 +126,7 @@ pub(crate) fn col2im(
     }
     let mut sizes = x.sizes()[..rank - 2].to_vec();
     sizes.extend([rows / window, output[0], output[1]]);
-    result(x, &sizes, Format::Contiguous, [x], |out, [x]| {
-        Ok(spatial::col2im(out, x, &columns)?)
-    })
+    result(x, &sizes, Format::Contiguous, [x], |out, [x]| Ok(spatial::col2im(out, x, &columns)?))
 }
 
 pub(crate) fn unfold_backward(
@@ -156,10 +145,7 @@ pub(crate) fn unfold_backward(
     check!(size >= 0, "{what}: size is {size} but must be >= 0");
     crate::ops::common::check_sizes(input)?;
     let n = input.get(d).copied().unwrap_or(1);
-    check!(
-        size <= n,
-        "{what}: maximum size for tensor at dimension {d} is {n} but size is {size}"
-    );
+    check!(size <= n, "{what}: maximum size for tensor at dimension {d} is {n} but size is {size}");
     let windows = (n - size) / step + 1;
     let mut expected = input.to_vec();
     if let Some(at) = expected.get_mut(d) {

@@ -60,9 +60,7 @@ fn check(
         1 => GridMode::Nearest,
         2 => GridMode::Cubic,
         _ => {
-            return Err(Error::value(format!(
-                "{what}: unknown interpolation mode {mode}"
-            )));
+            return Err(Error::value(format!("{what}: unknown interpolation mode {mode}")));
         }
     };
     let padding = match padding {
@@ -73,18 +71,12 @@ fn check(
         // result unwritten
         _ if spatial == 3 => GridPadding::Zeros,
         _ => {
-            return Err(Error::value(format!(
-                "{what}: unknown padding mode {padding}"
-            )));
+            return Err(Error::value(format!("{what}: unknown padding mode {padding}")));
         }
     };
     let mut sizes = Dims::from_slice(&x.sizes()[..2]);
     sizes.extend_from_slice(&grid.sizes()[1..=spatial]);
-    let options = GridOptions {
-        mode,
-        padding,
-        align_corners,
-    };
+    let options = GridOptions { mode, padding, align_corners };
     Ok((options, sizes))
 }
 
@@ -97,9 +89,7 @@ fn sample(
     spatial: usize,
 ) -> Result<Tensor> {
     let (options, sizes) = check(what, x, grid, modes, align_corners, spatial)?;
-    result(x, &sizes, Format::Contiguous, [x, grid], |out, ins| {
-        Ok(grid_sample(out, ins, options)?)
-    })
+    result(x, &sizes, Format::Contiguous, [x, grid], |out, ins| Ok(grid_sample(out, ins, options)?))
 }
 
 #[allow(clippy::too_many_arguments, reason = "the schema's arguments")]
@@ -114,11 +104,7 @@ fn backward(
     spatial: usize,
 ) -> Result<(Tensor, Tensor)> {
     let (options, sizes) = check(what, x, grid, modes, align_corners, spatial)?;
-    check!(
-        mask.len() == 2,
-        "{what}: output_mask must have 2 elements, got {}",
-        mask.len()
-    );
+    check!(mask.len() == 2, "{what}: output_mask must have 2 elements, got {}", mask.len());
     if grad.sizes() != &sizes[..] {
         return Err(Error::value(format!(
             "grid_sampler(): expected grad_output to have sizes {:?} but got grad_output with sizes {:?}",
@@ -130,11 +116,9 @@ fn backward(
     let fresh = |t: &Tensor| Tensor::allocate_contiguous(t.dtype(), t.device(), t.sizes());
     let (mut by_input, mut by_grid) = (fresh(x)?, fresh(grid)?);
     let operands = row_major([grad, x, grid])?;
-    launch::run(
-        [&mut by_input, &mut by_grid],
-        operands.each_ref(),
-        |outs, ins| Ok(grid_sample_backward(outs, ins, options)?),
-    )?;
+    launch::run([&mut by_input, &mut by_grid], operands.each_ref(), |outs, ins| {
+        Ok(grid_sample_backward(outs, ins, options)?)
+    })?;
     Ok((by_input, by_grid))
 }
 
@@ -191,11 +175,7 @@ pub(crate) fn grid_sampler(
 /// `n` numbers from -1 to 1, or as far from both as half of their distance.
 fn coordinates(like: &Tensor, n: i64, align_corners: bool) -> Result<Tensor> {
     let wide = |t: &Tensor, dtype| aten::to_dtype(t, dtype, false, false, None);
-    let (start, step) = if n > 1 {
-        (-1.0, 2.0 / (n - 1) as f64)
-    } else {
-        (0.0, 0.0)
-    };
+    let (start, step) = if n > 1 { (-1.0, 2.0 / (n - 1) as f64) } else { (0.0, 0.0) };
     let device = Some(like.device());
     if like.dtype() == DType::U8 && n > 1 {
         // from 255, which -1 becomes, down to 1
@@ -234,10 +214,7 @@ fn base_grid(like: &Tensor, size: &[i64], align_corners: bool) -> Result<Tensor>
     let dtype = Some(like.dtype());
     parts.push(aten::ones(&sizes, dtype, None, Some(like.device()), None)?);
     let points = size[2..].iter().product();
-    aten::view(
-        &aten::stack(&parts, -1)?,
-        &[size[0], points, spatial as i64 + 1],
-    )
+    aten::view(&aten::stack(&parts, -1)?, &[size[0], points, spatial as i64 + 1])
 }
 
 fn check_affine(what: &str, size: &[i64]) -> Result<usize> {

@@ -26,11 +26,7 @@ impl Format {
 
     /// As [`Format::of`], for tensors of one rank only.
     pub(super) fn of_rank(t: &Tensor, rank: usize) -> Format {
-        if t.dim() == rank {
-            Format::of(t)
-        } else {
-            Format::Contiguous
-        }
+        if t.dim() == rank { Format::of(t) } else { Format::Contiguous }
     }
 
     pub(super) fn strides(self, sizes: &[i64]) -> Dims {
@@ -159,10 +155,7 @@ pub(super) fn check_dtype(what: &str, t: &Tensor, allowed: bool) -> Result<()> {
     if allowed {
         return Ok(());
     }
-    Err(Error::not_implemented(format!(
-        "{what}: not implemented for {}",
-        t.dtype().torch_name()
-    )))
+    Err(Error::not_implemented(format!("{what}: not implemented for {}", t.dtype().torch_name())))
 }
 
 pub(super) fn check_same_dtype(what: &str, a: &Tensor, b: &Tensor) -> Result<()> {

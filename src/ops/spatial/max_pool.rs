@@ -19,9 +19,7 @@ fn forward(
     axes: impl FnOnce() -> [AxisWindows; 3],
 ) -> Result<(Tensor, Tensor)> {
     let sizes = with_spatial(x, &out[3 - spatial..]);
-    with_indices(x, &sizes, format, [x], |outs, [x]| {
-        Ok(spatial::max_pool(outs, x, &axes())?)
-    })
+    with_indices(x, &sizes, format, [x], |outs, [x]| Ok(spatial::max_pool(outs, x, &axes())?))
 }
 
 /// Adds (or writes) values at their indices in each plane of a result of these sizes.
@@ -47,11 +45,7 @@ fn check_format(x: &Tensor, spatial: usize) -> Result<Format> {
         spatial == 2 || x.dim() == 5 || format == Format::Contiguous,
         "Unsupported memory format. Supports only ChannelsLast3d, Contiguous"
     );
-    Ok(if x.dim() == spatial + 2 {
-        format
-    } else {
-        Format::Contiguous
-    })
+    Ok(if x.dim() == spatial + 2 { format } else { Format::Contiguous })
 }
 
 macro_rules! max_pools {

@@ -18,9 +18,7 @@ fn map(outside: Outside, input: usize, before: i64, after: i64) -> Option<AxisMa
     // the map is as long as the output, which may be more than there is memory
     let output = n.checked_add(before)?.checked_add(after)?;
     let mut positions = Vec::new();
-    positions
-        .try_reserve_exact(usize::try_from(output).ok()?)
-        .ok()?;
+    positions.try_reserve_exact(usize::try_from(output).ok()?).ok()?;
     for o in 0..output {
         let from = outside.inside(o.checked_sub(before)?, n);
         positions.push(usize::try_from(from).unwrap_or(usize::MAX));
@@ -89,16 +87,8 @@ fn padding(
         })?;
         output.push(out);
     }
-    let format = if spatial == 1 {
-        Format::Contiguous
-    } else {
-        Format::of(x)
-    };
-    Ok(Padding {
-        maps,
-        output,
-        format,
-    })
+    let format = if spatial == 1 { Format::Contiguous } else { Format::of(x) };
+    Ok(Padding { maps, output, format })
 }
 
 fn forward(
@@ -125,9 +115,7 @@ fn backward(
     if grad.dtype().is_complex() && grad.numel() > 0 {
         check_same_dtype(what, x, grad)?;
         let x_real = Tensor::allocate_contiguous(x.dtype().to_real(), x.device(), x.sizes())?;
-        let whole = by_parts(grad, |grad| {
-            backward(what, grad, &x_real, pad, spatial, outside)
-        })?;
+        let whole = by_parts(grad, |grad| backward(what, grad, &x_real, pad, spatial, outside))?;
         let format = padding(what, x, pad, spatial, outside)?.format;
         return result(x, x.sizes(), format, [&whole], |out, [whole]| {
             Ok(kernels::copy(out, whole)?)

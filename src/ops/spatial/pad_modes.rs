@@ -37,9 +37,7 @@ pub(crate) fn constant_pad_nd(x: &Tensor, pad: &[i64], value: Scalar) -> Result<
         let (d, before, after) = (rank - 1 - k, around[0], around[1]);
         let size = sizes[d].saturating_add(before).saturating_add(after);
         let (cut_before, cut_after) = (before.min(0).saturating_neg(), after.min(0));
-        let kept = sizes[d]
-            .saturating_sub(cut_before)
-            .saturating_add(cut_after);
+        let kept = sizes[d].saturating_sub(cut_before).saturating_add(cut_after);
         check!(
             size >= 0 && kept >= 0,
             "constant_pad_nd: the input size {}, plus negative padding {before} and {after}, resulted in a negative output size, which is invalid. Check dimension {d} of your input.",
@@ -127,10 +125,7 @@ const MODES: [&str; 4] = ["reflect", "replicate", "circular", "constant"];
 
 pub(crate) fn pad_enum(x: &Tensor, pad: &[i64], mode: i64, value: Option<f64>) -> Result<Tensor> {
     let rank = x.dim();
-    check!(
-        pad.len().is_multiple_of(2),
-        "Padding length must be divisible by 2"
-    );
+    check!(pad.len().is_multiple_of(2), "Padding length must be divisible by 2");
     check!(
         pad.len() <= 2 * rank,
         "Padding length should be less than or equal to two times the input dimension but got padding length {} and input of dimension {rank}",
@@ -138,9 +133,7 @@ pub(crate) fn pad_enum(x: &Tensor, pad: &[i64], mode: i64, value: Option<f64>) -
     );
     let name = usize::try_from(mode).ok().and_then(|m| MODES.get(m));
     let Some(name) = name else {
-        return Err(Error::not_implemented(format!(
-            "Unrecognised padding mode {mode}"
-        )));
+        return Err(Error::not_implemented(format!("Unrecognised padding mode {mode}")));
     };
     if *name == "constant" {
         return aten::constant_pad_nd(x, pad, Scalar::Float(value.unwrap_or(0.0)));
@@ -172,9 +165,7 @@ pub(crate) fn pad_enum(x: &Tensor, pad: &[i64], mode: i64, value: Option<f64>) -
 
 pub(crate) fn pad(x: &Tensor, pad: &[i64], mode: &str, value: Option<f64>) -> Result<Tensor> {
     let Some(number) = MODES.iter().position(|m| *m == mode) else {
-        return Err(Error::not_implemented(format!(
-            "Unrecognised padding mode {mode}"
-        )));
+        return Err(Error::not_implemented(format!("Unrecognised padding mode {mode}")));
     };
     aten::_pad_enum(x, pad, number as i64, value)
 }

@@ -80,10 +80,7 @@ pub(crate) fn max_pool1d_with_indices(
         &with_row(1, dilation),
         ceil_mode,
     )?;
-    Ok((
-        aten::squeeze_dim(&out, -2)?,
-        aten::squeeze_dim(&indices, -2)?,
-    ))
+    Ok((aten::squeeze_dim(&out, -2)?, aten::squeeze_dim(&indices, -2)?))
 }
 
 pub(crate) fn max_pool1d(
@@ -119,10 +116,7 @@ pub(crate) fn adaptive_max_pool1d(x: &Tensor, output: &[i64]) -> Result<(Tensor,
         x.sizes()
     );
     let (out, indices) = aten::adaptive_max_pool2d(&aten::unsqueeze(x, -2)?, &with_row(1, output))?;
-    Ok((
-        aten::squeeze_dim(&out, -2)?,
-        aten::squeeze_dim(&indices, -2)?,
-    ))
+    Ok((aten::squeeze_dim(&out, -2)?, aten::squeeze_dim(&indices, -2)?))
 }
 
 /// One output position is the mean of everything.

@@ -85,11 +85,7 @@ impl Resizing {
                 factor: self.factors[d],
                 align_corners: self.align_corners,
                 single: dtype != DType::F64,
-                held: if dtype == DType::F64 {
-                    dtype
-                } else {
-                    DType::F32
-                },
+                held: if dtype == DType::F64 { dtype } else { DType::F32 },
             }
         })
     }
@@ -127,10 +123,7 @@ pub(super) fn sizes_or_factors(
             for (a, f) in all.iter_mut().zip(factors) {
                 *a = Some(*f);
             }
-            let sizes = input
-                .iter()
-                .zip(factors)
-                .map(|(n, f)| (*n as f64 * f) as i64);
+            let sizes = input.iter().zip(factors).map(|(n, f)| (*n as f64 * f) as i64);
             Ok((sizes.collect(), all))
         }
         _ => Err(Error::runtime(format!(

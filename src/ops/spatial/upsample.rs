@@ -59,11 +59,7 @@ fn forward(method: Method, sizes: Resizing, x: &Tensor) -> Result<Tensor> {
     let (what, spatial) = (sizes.what, sizes.spatial);
     sizes.check_input(x)?;
     check_dtype(what, x, method.knows(x.dtype(), spatial, false))?;
-    let format = if spatial == 1 {
-        Format::Contiguous
-    } else {
-        Format::of(x)
-    };
+    let format = if spatial == 1 { Format::Contiguous } else { Format::of(x) };
     let (axes, dtype) = (sizes.axes(x.dtype()), x.dtype());
     result(x, &sizes.output, format, [x], |out, [x]| {
         if method.is_nearest() {
@@ -74,20 +70,12 @@ fn forward(method: Method, sizes: Resizing, x: &Tensor) -> Result<Tensor> {
         }
         if dtype == DType::U8 {
             // fixed-point weights are rounded from f64
-            let axes = axes.map(|a| AxisScale {
-                single: false,
-                held: DType::F64,
-                ..a
-            });
+            let axes = axes.map(|a| AxisScale { single: false, held: DType::F64, ..a });
             let taps = axes.map(|a| method.taps(&a));
             return Ok(resample::resample_bytes(out, x, &taps)?);
         }
         // PyTorch keeps weights in the tensor's dtype, but for linear interpolation of images
-        let held = if spatial == 2 && method == Method::Linear {
-            axes[2].held
-        } else {
-            dtype
-        };
+        let held = if spatial == 2 && method == Method::Linear { axes[2].held } else { dtype };
         let taps = axes.map(|a| method.taps(&AxisScale { held, ..a }));
         Ok(resample::resample(out, x, &taps)?)
     })
@@ -102,11 +90,7 @@ fn backward(method: Method, sizes: Resizing, grad: &Tensor) -> Result<Tensor> {
         2 => !matches!(method, Method::Cubic | Method::CubicAntialiased),
         _ => !method.is_nearest(),
     };
-    let format = if keeps {
-        Format::of(grad)
-    } else {
-        Format::Contiguous
-    };
+    let format = if keeps { Format::of(grad) } else { Format::Contiguous };
     let axes = sizes.axes(grad.dtype());
     result(grad, &sizes.input, format, [grad], |out, [grad]| {
         if method.is_nearest() {

@@ -49,28 +49,16 @@ impl Windows {
             dilation: expand(what, "dilation", dilation, spatial)?,
             ceil_mode,
         };
-        w.stride = if stride.is_empty() {
-            w.kernel
-        } else {
-            expand(what, "stride", stride, spatial)?
-        };
+        w.stride =
+            if stride.is_empty() { w.kernel } else { expand(what, "stride", stride, spatial)? };
         for d in 0..3 - spatial {
             w.padding[d] = 0;
         }
         for d in 3 - spatial..3 {
             let (k, s, p, dil) = (w.kernel[d], w.stride[d], w.padding[d], w.dilation[d]);
-            check!(
-                k > 0,
-                "{what}: kernel size should be greater than zero, but got {kernel:?}"
-            );
-            check!(
-                s > 0,
-                "{what}: stride should be greater than zero, but got {stride:?}"
-            );
-            check!(
-                dil > 0,
-                "{what}: dilation should be greater than zero, but got {dilation:?}"
-            );
+            check!(k > 0, "{what}: kernel size should be greater than zero, but got {kernel:?}");
+            check!(s > 0, "{what}: stride should be greater than zero, but got {stride:?}");
+            check!(dil > 0, "{what}: dilation should be greater than zero, but got {dilation:?}");
             // room for what kernels compute with them
             check!(
                 k <= LARGEST && s <= LARGEST && dil <= LARGEST,
@@ -128,10 +116,7 @@ impl Windows {
 
 /// The output sizes of an adaptive pool.
 pub(super) fn adaptive_outputs(what: &str, output: &[i64], spatial: usize) -> Result<[i64; 3]> {
-    check!(
-        output.len() == spatial,
-        "{what}: output_size must be {spatial}, got {output:?}"
-    );
+    check!(output.len() == spatial, "{what}: output_size must be {spatial}, got {output:?}");
     check!(
         output.iter().all(|o| *o >= 0),
         "{what}: elements of output_size must be greater than or equal to 0 but received {output:?}"

@@ -68,14 +68,7 @@ pub(crate) fn view_dtype(t: &Tensor, dtype: DType) -> Result<Tensor> {
         }
     }
     let storage = t.storage().clone();
-    Ok(Tensor::build(
-        storage,
-        dtype,
-        t.device(),
-        &sizes,
-        &strides,
-        offset,
-    ))
+    Ok(Tensor::build(storage, dtype, t.device(), &sizes, &strides, offset))
 }
 
 pub(crate) fn movedim(t: &Tensor, source: &[i64], destination: &[i64]) -> Result<Tensor> {
@@ -88,18 +81,12 @@ pub(crate) fn movedim(t: &Tensor, source: &[i64], destination: &[i64]) -> Result
         let mut out = Vec::new();
         for d in dims {
             let d = wrap_dim(*d, t.dim())?;
-            ensure!(
-                !out.contains(&d),
-                "movedim: repeated dim in `{name}` ({dims:?})"
-            );
+            ensure!(!out.contains(&d), "movedim: repeated dim in `{name}` ({dims:?})");
             out.push(d);
         }
         Ok(out)
     };
-    let (from, to) = (
-        distinct(source, "source")?,
-        distinct(destination, "destination")?,
-    );
+    let (from, to) = (distinct(source, "source")?, distinct(destination, "destination")?);
     if t.dim() == 0 {
         return aten::alias(t);
     }
@@ -129,10 +116,7 @@ fn split_dim(t: &Tensor, dim: i64) -> Result<(i64, i64)> {
 /// `sections` parts, the first ones longer by one where the size does not divide.
 pub(crate) fn tensor_split_sections(t: &Tensor, sections: i64, dim: i64) -> Result<Vec<Tensor>> {
     let (d, n) = split_dim(t, dim)?;
-    ensure!(
-        sections > 0,
-        "number of sections must be larger than 0, got {sections}"
-    );
+    ensure!(sections > 0, "number of sections must be larger than 0, got {sections}");
     let (size, longer) = (n / sections, n % sections);
     let mut at = 0;
     (0..sections)
@@ -218,9 +202,7 @@ pub(crate) fn as_strided_scatter(
 ) -> Result<Tensor> {
     let at = offset.unwrap_or(t.storage_offset()) - t.storage_offset();
     // where the copy lies in its storage is for the copy to say
-    scatter(t, src, |copy| {
-        view::as_strided(copy, size, stride, Some(at + copy.storage_offset()))
-    })
+    scatter(t, src, |copy| view::as_strided(copy, size, stride, Some(at + copy.storage_offset())))
 }
 
 // ---- overwriting ------------------------------------------------------------------------------

@@ -39,10 +39,7 @@ fn check_plain(t: &Tensor) -> Result<()> {
 pub(crate) fn resize_(t: &Tensor, size: &[i64], format: Option<MemoryFormat>) -> Result<Tensor> {
     check_sizes(size)?;
     check_plain(t)?;
-    ensure!(
-        format != Some(MemoryFormat::Preserve),
-        "Unsupported memory format Preserve"
-    );
+    ensure!(format != Some(MemoryFormat::Preserve), "Unsupported memory format Preserve");
     if t.sizes() != size {
         let strides = layout::contiguous_strides(size);
         t.set_geometry(size, &strides, t.storage_offset())?;
@@ -76,11 +73,7 @@ pub(crate) fn resize_as_(
 }
 
 pub(crate) fn t_(t: &Tensor) -> Result<Tensor> {
-    ensure!(
-        t.dim() <= 2,
-        "t_() expects a tensor with <= 2 dimensions, but self is {}D",
-        t.dim()
-    );
+    ensure!(t.dim() <= 2, "t_() expects a tensor with <= 2 dimensions, but self is {}D", t.dim());
     adopt(t, &view::t(t)?)
 }
 
@@ -158,9 +151,7 @@ pub(crate) fn stride(t: &Tensor, dim: i64) -> Result<i64> {
 fn of_dim(t: &Tensor, of: &[i64], dim: i64) -> Result<i64> {
     let at = wrap_dim(dim, t.dim())?;
     of.get(at).copied().ok_or_else(|| {
-        Error::index(format!(
-            "Dimension specified as {dim} but tensor has no dimensions"
-        ))
+        Error::index(format!("Dimension specified as {dim} but tensor has no dimensions"))
     })
 }
 
@@ -187,9 +178,7 @@ pub(crate) fn sym_is_contiguous(t: &Tensor, format: MemoryFormat) -> Result<bool
         MemoryFormat::ChannelsLast => 4,
         MemoryFormat::ChannelsLast3d => 5,
         MemoryFormat::Preserve => {
-            return Err(Error::runtime(
-                "is_contiguous(): Unsupported memory format Preserve",
-            ));
+            return Err(Error::runtime("is_contiguous(): Unsupported memory format Preserve"));
         }
     };
     if t.dim() != rank {

@@ -38,10 +38,7 @@ pub(crate) fn reshape_own(t: &Tensor, size: &[i64]) -> Result<Tensor> {
 
 pub(crate) fn flatten(t: &Tensor, start: i64, end: i64) -> Result<Tensor> {
     let (s, e) = (wrap_dim(start, t.dim())?, wrap_dim(end, t.dim())?);
-    ensure!(
-        s <= e,
-        "flatten() has invalid args: start_dim cannot come after end_dim"
-    );
+    ensure!(s <= e, "flatten() has invalid args: start_dim cannot come after end_dim");
     if t.dim() == 0 {
         return crate::ops::aten::reshape(t, &[1]);
     }
@@ -81,10 +78,7 @@ pub(crate) fn slice(
 }
 
 pub(crate) fn narrow(t: &Tensor, dim: i64, start: i64, length: i64) -> Result<Tensor> {
-    ensure!(
-        t.dim() != 0,
-        "narrow() cannot be applied to a 0-dim tensor."
-    );
+    ensure!(t.dim() != 0, "narrow() cannot be applied to a 0-dim tensor.");
     ensure!(length >= 0, "narrow(): length must be non-negative.");
     let d = wrap_dim(dim, t.dim())?;
     let n = t.sizes()[d];
@@ -219,14 +213,8 @@ pub(crate) fn empty_chunks(chunks: i64) -> Result<Vec<i64>> {
 }
 
 pub(crate) fn chunk(t: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
-    ensure!(
-        t.dim() != 0,
-        "chunk expects at least a 1-dimensional tensor"
-    );
-    ensure!(
-        chunks > 0,
-        "chunk expects `chunks` to be greater than 0, got: {chunks}"
-    );
+    ensure!(t.dim() != 0, "chunk expects at least a 1-dimensional tensor");
+    ensure!(chunks > 0, "chunk expects `chunks` to be greater than 0, got: {chunks}");
     let d = wrap_dim(dim, t.dim())?;
     let n = t.sizes()[d];
     let size = (n as u64).div_ceil(chunks as u64) as i64;
@@ -242,20 +230,14 @@ pub(crate) fn unbind(t: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
         .sizes()
         .get(d)
         .ok_or_else(|| Error::index("Dimension specified as 0 but tensor has no dimensions"))?;
-    (0..n)
-        .map(|i| crate::ops::aten::select_int(t, d as i64, i))
-        .collect()
+    (0..n).map(|i| crate::ops::aten::select_int(t, d as i64, i)).collect()
 }
 
 pub(crate) fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
     let Some(first) = tensors.first() else {
         return Err(Error::runtime("stack expects a non-empty TensorList"));
     };
-    if let Some((i, t)) = tensors
-        .iter()
-        .enumerate()
-        .find(|(_, t)| t.sizes() != first.sizes())
-    {
+    if let Some((i, t)) = tensors.iter().enumerate().find(|(_, t)| t.sizes() != first.sizes()) {
         return Err(Error::shape(format!(
             "stack expects each tensor to be equal size, but got {:?} at entry 0 and {:?} at entry {i}",
             first.sizes(),
@@ -271,9 +253,7 @@ pub(crate) fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
         return crate::ops::aten::view(&all, &sizes);
     }
     let dim = dim as i64;
-    let parts = tensors
-        .iter()
-        .map(|t| crate::ops::aten::unsqueeze(t, dim))
-        .collect::<Result<Vec<_>>>()?;
+    let parts =
+        tensors.iter().map(|t| crate::ops::aten::unsqueeze(t, dim)).collect::<Result<Vec<_>>>()?;
     crate::ops::aten::cat(&parts, dim)
 }

@@ -16,22 +16,15 @@ fn section_1_4_multiple_dispatch() {
     let log = Log::default();
     let mut lib = Library::new("note_1_4").unwrap();
     let add = lib.def("add(Tensor x, Tensor y) -> Tensor").unwrap();
-    for (key, name) in [
-        (K::CPU, "cpu_add"),
-        (K::CUDA, "cuda_add"),
-        (K::SparseCPU, "sparse_dense_add"),
-    ] {
+    for (key, name) in
+        [(K::CPU, "cpu_add"), (K::CUDA, "cuda_add"), (K::SparseCPU, "sparse_dense_add")]
+    {
         lib.impl_at("add", key, answers(&log, name)).unwrap();
     }
-    let sparse = Tensor::opaque(
-        (),
-        &[2],
-        straightline::DType::F32,
-        straightline::Device::CPU,
-    )
-    .keys(K::SparseCPU.into())
-    .build()
-    .unwrap();
+    let sparse = Tensor::opaque((), &[2], straightline::DType::F32, straightline::Device::CPU)
+        .keys(K::SparseCPU.into())
+        .build()
+        .unwrap();
     let (cpu, cuda) = (on(DeviceType::Cpu), on(DeviceType::Cuda));
     let run = |x: &Tensor, y: &Tensor| {
         add.call_boxed(&mut vec![x.into(), y.into()]).unwrap();
@@ -60,22 +53,16 @@ fn section_1_7_two_axes() {
     let before = dump(old);
     // a column
     let mut column = Library::fallbacks(K::TESTING_ONLY_GenericMode).unwrap();
-    column
-        .fallback(passes_on(&log, "feature", K::TESTING_ONLY_GenericMode))
-        .unwrap();
+    column.fallback(passes_on(&log, "feature", K::TESTING_ONLY_GenericMode)).unwrap();
     assert_eq!(dump(old), before);
     // a row, which the feature serves at once
     let new = lib.def("new(Tensor x) -> Tensor").unwrap();
     lib.impl_at("new", K::CPU, answers(&log, "new")).unwrap();
     let _on = IncludeGuard::new(K::TESTING_ONLY_GenericMode);
     for (op, name) in [(old, "old"), (new, "new")] {
-        op.call_boxed(&mut vec![on(DeviceType::Cpu).into()])
-            .unwrap();
+        op.call_boxed(&mut vec![on(DeviceType::Cpu).into()]).unwrap();
         let lines = log.take();
-        assert!(
-            lines[0].starts_with("feature") && lines[1].starts_with(name),
-            "{lines:?}"
-        );
+        assert!(lines[0].starts_with("feature") && lines[1].starts_with(name), "{lines:?}");
     }
 }
 
@@ -121,10 +108,7 @@ fn section_2_4_the_key_set_of_a_call() {
     assert!(arguments.has(K::AutogradCUDA) && !x.requires_grad());
     // "global: always-on keys" is the thread's default include set, not a set of its own
     let thread = TlsKeySets::current();
-    assert_eq!(
-        thread.included.to_string(),
-        "DispatchKeySet(BackendSelect, ADInplaceOrView)"
-    );
+    assert_eq!(thread.included.to_string(), "DispatchKeySet(BackendSelect, ADInplaceOrView)");
     let call = (arguments | thread.included) - thread.excluded;
     assert_eq!(
         call.to_string(),
@@ -133,10 +117,7 @@ fn section_2_4_the_key_set_of_a_call() {
     // "TLS exclude: after an Autograd kernel has run"
     let _after = ExcludeGuard::below_autograd();
     let call = (arguments | thread.included) - TlsKeySets::current().excluded;
-    assert_eq!(
-        call.to_string(),
-        "DispatchKeySet(CUDA, BackendSelect, ADInplaceOrView)"
-    );
+    assert_eq!(call.to_string(), "DispatchKeySet(CUDA, BackendSelect, ADInplaceOrView)");
 }
 
 /// 3.2: "If the cell is null, the dispatcher advances to the next key." It does not: an empty cell
@@ -152,10 +133,7 @@ fn section_3_2_an_empty_cell() {
     let x: Value = on(DeviceType::Cpu).into();
     let _on = IncludeGuard::new(key);
     let error = message(f.call_boxed(&mut vec![x.clone()]));
-    assert!(
-        error.contains("from the 'TESTING_ONLY_GenericMode' backend"),
-        "{error}"
-    );
+    assert!(error.contains("from the 'TESTING_ONLY_GenericMode' backend"), "{error}");
     // the note's reading, said explicitly
     lib.impl_at("f", key, Kernel::fallthrough()).unwrap();
     f.call_boxed(&mut vec![x]).unwrap();
@@ -194,9 +172,7 @@ fn section_3_3_three_registration_slots() {
     // where the composite aliases do not reach, fallbacks serve whatever else there is: "every
     // operator will be intercepted"
     let mut column = Library::fallbacks(K::TESTING_ONLY_GenericMode).unwrap();
-    column
-        .fallback(passes_on(&log, "profiler", K::TESTING_ONLY_GenericMode))
-        .unwrap();
+    column.fallback(passes_on(&log, "profiler", K::TESTING_ONLY_GenericMode)).unwrap();
     let _on = IncludeGuard::new(K::TESTING_ONLY_GenericMode);
     assert_eq!(run(), "profiler");
 }
@@ -229,38 +205,23 @@ fn section_4_4_registering_a_custom_op() {
         Ok(())
     })
     .unwrap();
-    let typed = op("myops::add_scaled")
-        .typed::<(&Tensor, &Tensor, f64), Tensor>()
-        .unwrap();
+    let typed = op("myops::add_scaled").typed::<(&Tensor, &Tensor, f64), Tensor>().unwrap();
     let noted = log.clone();
     let autograd = library_impl!(myops, Autograd, |m| {
-        m.impl_(
-            "add_scaled",
-            move |keys: DispatchKeySet, a: &Tensor, b: &Tensor, s: f64| {
-                noted.push("AddScaledBackward");
-                typed.redispatch(keys & DispatchKeySet::AFTER_AUTOGRAD, (a, b, s))
-            },
-        )?;
+        m.impl_("add_scaled", move |keys: DispatchKeySet, a: &Tensor, b: &Tensor, s: f64| {
+            noted.push("AddScaledBackward");
+            typed.redispatch(keys & DispatchKeySet::AFTER_AUTOGRAD, (a, b, s))
+        })?;
         Ok(())
     })
     .unwrap();
     let x = Tensor::from_vec([1f32, 2.0], 2).unwrap();
-    assert_eq!(
-        typed.call((&x, &x, 0.5)).unwrap().to_vec::<f32>().unwrap(),
-        [1.0, 2.0]
-    );
+    assert_eq!(typed.call((&x, &x, 0.5)).unwrap().to_vec::<f32>().unwrap(), [1.0, 2.0]);
     let y = on(DeviceType::Cuda);
     typed.call((&y, &y, 0.5)).unwrap();
-    assert_eq!(
-        log.take(),
-        ["AddScaledBackward", "AddScaledBackward", "add_scaled_cuda"]
-    );
+    assert_eq!(log.take(), ["AddScaledBackward", "AddScaledBackward", "add_scaled_cuda"]);
     let text = dump(op("myops::add_scaled"));
-    let keys: Vec<&str> = text
-        .lines()
-        .skip(4)
-        .map(|l| l.split(": ").next().unwrap())
-        .collect();
+    let keys: Vec<&str> = text.lines().skip(4).map(|l| l.split(": ").next().unwrap()).collect();
     assert_eq!(keys, ["CPU", "CUDA", "Autograd[alias]"]);
     // "if a kernel is registered in a library that is loaded after the dispatcher has processed
     // some calls, the dispatch table must be updated": it is, and when the library goes too
@@ -275,10 +236,8 @@ fn section_4_4_registering_a_custom_op() {
 #[test]
 fn section_4_4_its_backward() {
     let _turn = turn();
-    let mut op = custom_op("note_4_4::add_scaled", add_scaled)
-        .args(["a", "b", "s"])
-        .register()
-        .unwrap();
+    let mut op =
+        custom_op("note_4_4::add_scaled", add_scaled).args(["a", "b", "s"]).register().unwrap();
     op.register_autograd(
         |context, grads| {
             let Some(Value::Double(s)) = context.values.first() else {
@@ -296,13 +255,8 @@ fn section_4_4_its_backward() {
     let formula: AutogradFormula = op.autograd_formula().unwrap();
     let x = Tensor::from_vec([1f32, 2.0], 2).unwrap();
     let inputs: Vec<Value> = vec![(&x).into(), (&x).into(), 0.5.into()];
-    let grads = formula
-        .gradients(&inputs, &[(&x).into()], &[Some(x.clone())])
-        .unwrap();
-    assert_eq!(
-        grads[1].as_ref().unwrap().to_vec::<f32>().unwrap(),
-        [0.5, 1.0]
-    );
+    let grads = formula.gradients(&inputs, &[(&x).into()], &[Some(x.clone())]).unwrap();
+    assert_eq!(grads[1].as_ref().unwrap().to_vec::<f32>().unwrap(), [0.5, 1.0]);
     assert!(grads[2].is_none());
 }
 
@@ -311,26 +265,17 @@ fn section_4_4_its_backward() {
 fn section_5_3_adapters() {
     let _turn = turn();
     let mut lib = Library::new("note_5_3").unwrap();
-    let f = lib
-        .def("f(Tensor x, Tensor? y, int[] n, Scalar s, bool b) -> (Tensor, float)")
-        .unwrap();
-    lib.impl_at(
-        "f",
-        K::CPU,
-        |x: &Tensor, y: Option<&Tensor>, n: &[i64], s: Scalar, b: bool| {
-            let sum = n.iter().sum::<i64>() as f64
-                + s.as_f64()
-                + f64::from(u8::from(b))
-                + y.map_or(0.0, |y| y.numel() as f64);
-            Ok((x.clone(), sum))
-        },
-    )
+    let f =
+        lib.def("f(Tensor x, Tensor? y, int[] n, Scalar s, bool b) -> (Tensor, float)").unwrap();
+    lib.impl_at("f", K::CPU, |x: &Tensor, y: Option<&Tensor>, n: &[i64], s: Scalar, b: bool| {
+        let sum = n.iter().sum::<i64>() as f64
+            + s.as_f64()
+            + f64::from(u8::from(b))
+            + y.map_or(0.0, |y| y.numel() as f64);
+        Ok((x.clone(), sum))
+    })
     .unwrap();
-    assert!(
-        dump(f).contains("-> (Tensor _0, float _1) [ boxed unboxed ]"),
-        "{}",
-        dump(f)
-    );
+    assert!(dump(f).contains("-> (Tensor _0, float _1) [ boxed unboxed ]"), "{}", dump(f));
     let x = on(DeviceType::Cpu);
     // "pops n IValues, casts each, calls the unboxed function, pushes the result back", and leaves
     // what is below
@@ -346,16 +291,9 @@ fn section_5_3_adapters() {
     assert!(
         matches!(&stack[..], [Value::String(_), Value::Tensor(t), Value::Double(4.5)] if t.is_same(&x))
     );
-    let typed = f
-        .typed::<(&Tensor, Option<&Tensor>, &[i64], Scalar, bool), (Tensor, f64)>()
-        .unwrap();
-    assert_eq!(
-        typed
-            .call((&x, Some(&x), &[1], Scalar::Int(1), false))
-            .unwrap()
-            .1,
-        4.0
-    );
+    let typed =
+        f.typed::<(&Tensor, Option<&Tensor>, &[i64], Scalar, bool), (Tensor, f64)>().unwrap();
+    assert_eq!(typed.call((&x, Some(&x), &[1], Scalar::Int(1), false)).unwrap().1, 4.0);
     lib.impl_at(
         "f",
         K::CPU,
@@ -366,13 +304,7 @@ fn section_5_3_adapters() {
         }),
     )
     .unwrap();
-    assert_eq!(
-        typed
-            .call((&x, None, &[], Scalar::Int(1), false))
-            .unwrap()
-            .1,
-        5.0
-    );
+    assert_eq!(typed.call((&x, None, &[], Scalar::Int(1), false)).unwrap().1, 5.0);
 }
 
 /// 6.2: "The autograd kernel must call redispatch with all autograd keys removed. Failure to do so
@@ -381,11 +313,7 @@ fn section_5_3_adapters() {
 fn section_6_2_the_invariant_of_autograd() {
     let _turn = turn();
     let mut lib = Library::new("note_6_2").unwrap();
-    let f = lib
-        .def("f(Tensor x) -> int")
-        .unwrap()
-        .typed::<(&Tensor,), i64>()
-        .unwrap();
+    let f = lib.def("f(Tensor x) -> int").unwrap().typed::<(&Tensor,), i64>().unwrap();
     lib.impl_at("f", K::CUDA, |_: &Tensor| Ok(0i64)).unwrap();
     let fuel = std::sync::atomic::AtomicI64::new(5);
     lib.impl_at("f", K::Autograd, move |keys: DispatchKeySet, x: &Tensor| {
@@ -408,29 +336,21 @@ fn section_6_2_the_invariant_of_autograd() {
 fn section_7_torch_add_on_cuda() {
     let _turn = turn();
     let log = Log::default();
-    let add = op("aten::add.Tensor")
-        .typed::<(&Tensor, &Tensor, Scalar), Tensor>()
-        .unwrap();
+    let add = op("aten::add.Tensor").typed::<(&Tensor, &Tensor, Scalar), Tensor>().unwrap();
     let noted = log.clone();
     let mut autograd = Library::implementation("aten", K::AutogradCUDA).unwrap();
     autograd
-        .impl_(
-            "add.Tensor",
-            move |keys: DispatchKeySet, x: &Tensor, y: &Tensor, alpha: Scalar| {
-                noted.push(format!("step 4: VariableType::add_Tensor, given {keys}"));
-                // AutoNonVariableTypeMode in the note; today's guard excludes every autograd key
-                // and ADInplaceOrView
-                let _guard = ExcludeGuard::below_ad_inplace_or_view();
-                let rest = keys & DispatchKeySet::AFTER_AUTOGRAD;
-                noted.push(format!(
-                    "step 5: redispatch to {}",
-                    rest.highest_priority_key()
-                ));
-                let result = add.redispatch(rest, (x, y, alpha))?;
-                noted.push("step 7: set_history");
-                Ok(result)
-            },
-        )
+        .impl_("add.Tensor", move |keys: DispatchKeySet, x: &Tensor, y: &Tensor, alpha: Scalar| {
+            noted.push(format!("step 4: VariableType::add_Tensor, given {keys}"));
+            // AutoNonVariableTypeMode in the note; today's guard excludes every autograd key
+            // and ADInplaceOrView
+            let _guard = ExcludeGuard::below_ad_inplace_or_view();
+            let rest = keys & DispatchKeySet::AFTER_AUTOGRAD;
+            noted.push(format!("step 5: redispatch to {}", rest.highest_priority_key()));
+            let result = add.redispatch(rest, (x, y, alpha))?;
+            noted.push("step 7: set_history");
+            Ok(result)
+        })
         .unwrap();
     let noted = log.clone();
     let mut cuda = Library::implementation("aten", K::CUDA).unwrap();
@@ -465,13 +385,7 @@ fn section_8_redispatch() {
     let typed = f.typed::<(&Tensor, i64), Tensor>().unwrap();
     lib.impl_at("f", K::CUDA, answers(&log, "CUDA")).unwrap();
     let mut between = Library::fallbacks(K::FuncTorchDynamicLayerBackMode).unwrap();
-    between
-        .fallback(passes_on(
-            &log,
-            "Profiler",
-            K::FuncTorchDynamicLayerBackMode,
-        ))
-        .unwrap();
+    between.fallback(passes_on(&log, "Profiler", K::FuncTorchDynamicLayerBackMode)).unwrap();
     let noted = log.clone();
     lib.impl_at(
         "f",
@@ -499,10 +413,7 @@ fn section_8_redispatch() {
     let run = |how| {
         typed.call((&x, how)).unwrap();
         let lines = log.take();
-        lines
-            .iter()
-            .map(|l| l.split(' ').next().unwrap().to_string())
-            .collect::<Vec<_>>()
+        lines.iter().map(|l| l.split(' ').next().unwrap().to_string()).collect::<Vec<_>>()
     };
     assert_eq!(run(0), ["direct", "CUDA"]);
     assert_eq!(run(1), ["Profiler", "CUDA"]);
@@ -512,14 +423,8 @@ fn section_8_redispatch() {
     let _off = ExcludeGuard::new(K::FuncTorchDynamicLayerBackMode);
     let (_, lines) = capture(|| {
         typed
-            .redispatch(
-                DispatchKeySet::of(&[K::CUDA, K::FuncTorchDynamicLayerBackMode]),
-                (&x, 1),
-            )
+            .redispatch(DispatchKeySet::of(&[K::CUDA, K::FuncTorchDynamicLayerBackMode]), (&x, 1))
             .unwrap()
     });
-    assert_eq!(
-        lines[0],
-        " [redispatch] op=[note_8::f], key=[FuncTorchDynamicLayerBackMode]"
-    );
+    assert_eq!(lines[0], " [redispatch] op=[note_8::f], key=[FuncTorchDynamicLayerBackMode]");
 }

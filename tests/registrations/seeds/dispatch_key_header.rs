@@ -14,10 +14,8 @@ fn the_order_of_backends() {
     let names: Vec<String> = B::ALL.iter().map(|b| format!("{b:?}")).collect();
     // every backend of the header is there; ORT became MAIA, and Meta is now the last, so that one
     // Meta argument makes a call a dry run
-    let known: Vec<&String> = names
-        .iter()
-        .filter(|n| header.split(' ').any(|h| h == **n))
-        .collect();
+    let known: Vec<&String> =
+        names.iter().filter(|n| header.split(' ').any(|h| h == **n)).collect();
     assert_eq!(known.len(), header.split(' ').count());
     assert_eq!(
         names.join(" "),
@@ -37,19 +35,10 @@ fn the_order_of_backends() {
 fn five_categories() {
     let has_bit = |k: K| !DispatchKeySet::from(k).is_empty();
     // backends and functionalities that cannot be customised: a bit and a slot
-    for key in [
-        K::FPGA,
-        K::Vulkan,
-        K::Metal,
-        K::CustomRNGKeyId,
-        K::MkldnnCPU,
-        K::Functionalize,
-        K::Tracer,
-    ] {
-        assert!(
-            has_bit(key) && key.is_runtime() && !key.is_per_backend_functionality(),
-            "{key}"
-        );
+    for key in
+        [K::FPGA, K::Vulkan, K::Metal, K::CustomRNGKeyId, K::MkldnnCPU, K::Functionalize, K::Tracer]
+    {
+        assert!(has_bit(key) && key.is_runtime() && !key.is_per_backend_functionality(), "{key}");
         assert_eq!(DispatchKeySet::from(key).highest_backend(), B::Invalid);
     }
     // functionalities that exist per backend: a bit and no slot of their own
@@ -62,43 +51,24 @@ fn five_categories() {
         K::AutogradFunctionality,
     ];
     for key in per_backend {
-        assert!(
-            has_bit(key) && key.is_per_backend_functionality() && !key.is_runtime(),
-            "{key}"
-        );
+        assert!(has_bit(key) && key.is_per_backend_functionality() && !key.is_runtime(), "{key}");
     }
-    let all = K::ALL
-        .iter()
-        .filter(|k| k.is_per_backend_functionality())
-        .count();
+    let all = K::ALL.iter().filter(|k| k.is_per_backend_functionality()).count();
     assert_eq!(all, per_backend.len());
     // their instances: a slot and no bit of their own
     for key in [K::CPU, K::SparseCUDA, K::AutogradMeta] {
-        assert!(
-            key.is_runtime() && !key.is_per_backend_functionality(),
-            "{key}"
-        );
+        assert!(key.is_runtime() && !key.is_per_backend_functionality(), "{key}");
         let (functionality, backend) = (key.functionality(), key.backend());
         assert_eq!(functionality.on_backend(backend), key);
         let together = DispatchKeySet::from(key);
         assert!(together.has(functionality) && together.has_backend(backend));
     }
     // aliases: neither
-    for key in [
-        K::Autograd,
-        K::CompositeImplicitAutograd,
-        K::CompositeExplicitAutograd,
-    ] {
-        assert!(
-            key.is_alias() && !key.is_runtime() && !has_bit(key),
-            "{key}"
-        );
+    for key in [K::Autograd, K::CompositeImplicitAutograd, K::CompositeExplicitAutograd] {
+        assert!(key.is_alias() && !key.is_runtime() && !has_bit(key), "{key}");
     }
     // "the full cross product of backends x functionalities that are per-backend"
-    assert_eq!(
-        NUM_RUNTIME_ENTRIES,
-        47 + per_backend.len() * (B::ALL.len() - 1)
-    );
+    assert_eq!(NUM_RUNTIME_ENTRIES, 47 + per_backend.len() * (B::ALL.len() - 1));
     assert_eq!(K::runtime_keys().count(), NUM_RUNTIME_ENTRIES - 1);
 }
 
@@ -171,24 +141,13 @@ fn bits() {
     // also look at the lower BackendComponent bits and take the highest"
     let set = DispatchKeySet::of(&[K::CPU, K::AutogradCUDA]);
     assert_eq!(set.highest_priority_key(), K::AutogradCUDA);
-    assert_eq!(
-        (set - K::AutogradCPU.into()).highest_priority_key(),
-        K::CUDA
-    );
+    assert_eq!((set - K::AutogradCPU.into()).highest_priority_key(), K::CUDA);
 }
 
 /// "All other in-tree backends share the AutogradOther key."
 #[test]
 fn autograd_of_backends() {
-    for b in [
-        B::CPU,
-        B::CUDA,
-        B::XLA,
-        B::Lazy,
-        B::MPS,
-        B::PrivateUse1,
-        B::Meta,
-    ] {
+    for b in [B::CPU, B::CUDA, B::XLA, B::Lazy, B::MPS, B::PrivateUse1, B::Meta] {
         let own = K::AutogradFunctionality.on_backend(b);
         assert!(DispatchKeySet::autograd_related(b).has(own), "{b:?}");
         assert!(own.is_included_in(K::Autograd));

@@ -51,9 +51,7 @@ fn on_xla(t: Tensor) -> Result<Tensor> {
     // XLA tensors are functional: they carry the key themselves
     let keys = on(DeviceType::Xla).key_set().add(K::Functionalize);
     let (sizes, dtype) = (t.sizes().to_vec(), t.dtype());
-    Tensor::opaque(Buffer(t), &sizes, dtype, Device::new(DeviceType::Xla))
-        .keys(keys)
-        .build()
+    Tensor::opaque(Buffer(t), &sizes, dtype, Device::new(DeviceType::Xla)).keys(keys).build()
 }
 
 fn to_cpu(t: &Tensor) -> Result<Tensor> {
@@ -71,9 +69,7 @@ fn to_and_add_on_xla() {
     let typed = to_copy
         .typed::<(&Tensor, Option<DType>, Option<Layout>, Option<Device>, Option<bool>, bool, Option<MemoryFormat>), Tensor>()
         .unwrap();
-    let add = op("aten::add.Tensor")
-        .typed::<(&Tensor, &Tensor, Scalar), Tensor>()
-        .unwrap();
+    let add = op("aten::add.Tensor").typed::<(&Tensor, &Tensor, Scalar), Tensor>().unwrap();
     let mut over = Library::implementation("aten", K::Autograd).unwrap();
     over.impl_(
         "_to_copy",
@@ -91,13 +87,10 @@ fn to_and_add_on_xla() {
         },
     )
     .unwrap();
-    over.impl_(
-        "add.Tensor",
-        move |keys: DispatchKeySet, x: &Tensor, y: &Tensor, alpha: Scalar| {
-            let _below = ExcludeGuard::below_ad_inplace_or_view();
-            add.redispatch(keys & DispatchKeySet::AFTER_AUTOGRAD, (x, y, alpha))
-        },
-    )
+    over.impl_("add.Tensor", move |keys: DispatchKeySet, x: &Tensor, y: &Tensor, alpha: Scalar| {
+        let _below = ExcludeGuard::below_ad_inplace_or_view();
+        add.redispatch(keys & DispatchKeySet::AFTER_AUTOGRAD, (x, y, alpha))
+    })
     .unwrap();
     let mut functional = Library::implementation("aten", K::Functionalize).unwrap();
     functional
@@ -131,11 +124,7 @@ fn to_and_add_on_xla() {
         let dtype = aten::result_type_tensor(x, y)?;
         aten::result_type_tensor(y, x)?;
         let number = aten::item(&aten::to_dtype(y, dtype, false, false, None)?)?;
-        let values = x
-            .payload::<Buffer>()
-            .expect("of this backend")
-            .0
-            .to_vec::<f32>()?;
+        let values = x.payload::<Buffer>().expect("of this backend").0.to_vec::<f32>()?;
         let step = number.as_f64() as f32 * alpha.as_f64() as f32;
         let sums: Vec<f32> = values.iter().map(|v| v + step).collect();
         on_xla(Tensor::from_slice(&sums, x.sizes())?)
@@ -167,10 +156,7 @@ fn to_and_add_on_xla() {
     let one = Tensor::wrapped_number(1).unwrap();
     let (y, lines) = capture(|| aten::add_tensor(&x, &one, Scalar::Int(1)));
     let y = y.unwrap();
-    assert_eq!(
-        y.payload::<Buffer>().unwrap().0.to_vec::<f32>().unwrap(),
-        [2.0, 3.0]
-    );
+    assert_eq!(y.payload::<Buffer>().unwrap().0.to_vec::<f32>().unwrap(), [2.0, 3.0]);
     assert_eq!(
         lines,
         [
@@ -201,9 +187,7 @@ fn a_library_for_xla() {
         Ok(())
     })
     .unwrap();
-    let ax_by = op("xla_ops::ax_by")
-        .typed::<(&Tensor, &Tensor, Scalar, Scalar), Tensor>()
-        .unwrap();
+    let ax_by = op("xla_ops::ax_by").typed::<(&Tensor, &Tensor, Scalar, Scalar), Tensor>().unwrap();
     let (x, y) = (on(DeviceType::Xla), on(DeviceType::Xla));
     // only the schema so far
     let error = message(ax_by.call((&x, &y, Scalar::Int(2), Scalar::Int(3))));
@@ -213,19 +197,14 @@ fn a_library_for_xla() {
     );
     let noted = log.clone();
     let _implemented = library_impl!(xla_ops, XLA, |m| {
-        m.impl_(
-            "ax_by",
-            move |x: &Tensor, _: &Tensor, a: Scalar, b: Scalar| {
-                noted.push(format!("Executing xla_ops::ax_by Kernel! {a} {b}"));
-                Ok(x.clone())
-            },
-        )?;
+        m.impl_("ax_by", move |x: &Tensor, _: &Tensor, a: Scalar, b: Scalar| {
+            noted.push(format!("Executing xla_ops::ax_by Kernel! {a} {b}"));
+            Ok(x.clone())
+        })?;
         Ok(())
     })
     .unwrap();
-    ax_by
-        .call((&x, &y, Scalar::Int(2), Scalar::Int(3)))
-        .unwrap();
+    ax_by.call((&x, &y, Scalar::Int(2), Scalar::Int(3))).unwrap();
     assert_eq!(log.take(), ["Executing xla_ops::ax_by Kernel! 2 3"]);
     // of other backends nothing is known
     let cpu = Tensor::from_vec([1f32], 1).unwrap();
@@ -257,11 +236,7 @@ fn the_dump_of_add() {
         lines[1],
         "schema: aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"
     );
-    assert!(
-        is_place(lines[2].strip_prefix("debug: ").unwrap()),
-        "{}",
-        lines[2]
-    );
+    assert!(is_place(lines[2].strip_prefix("debug: ").unwrap()), "{}", lines[2]);
     assert_eq!(lines[3], "alias analysis kind: FROM_SCHEMA");
     for line in &lines[4..] {
         let (_, rest) = line.split_once(": ").unwrap();
@@ -277,20 +252,13 @@ fn the_dump_of_add() {
             "{line}"
         );
     }
-    let keys: Vec<&str> = lines[4..]
-        .iter()
-        .map(|l| l.split(": ").next().unwrap())
-        .collect();
+    let keys: Vec<&str> = lines[4..].iter().map(|l| l.split(": ").next().unwrap()).collect();
     assert!(keys.contains(&"CPU") && keys.contains(&"Fake"), "{keys:?}");
     let fake = lines.iter().find(|l| l.starts_with("Fake: ")).unwrap();
     assert!(fake.ends_with(":: (none) [ fallthrough boxed ]"));
     // a newer kernel at a key goes first, and the others say that they are not used
     let mut newer = Library::implementation("aten", K::CPU).unwrap();
-    newer
-        .impl_("add.Tensor", |x: &Tensor, _: &Tensor, _: Scalar| {
-            Ok(x.clone())
-        })
-        .unwrap();
+    newer.impl_("add.Tensor", |x: &Tensor, _: &Tensor, _: Scalar| Ok(x.clone())).unwrap();
     let text = dump(op("aten::add.Tensor"));
     assert!(text.contains("\nCPU (inactive): registered at "), "{text}");
 }
@@ -303,28 +271,16 @@ fn the_table_of_add() {
         let (key, rest) = line.split_once(": ").unwrap();
         assert!(key.parse::<K>().is_ok() || !key.is_empty());
         let (place, label) = rest.rsplit_once(" [").unwrap();
-        assert!(
-            is_place(place.strip_prefix("fallthrough ").unwrap_or(place)),
-            "{line}"
-        );
+        assert!(is_place(place.strip_prefix("fallthrough ").unwrap_or(place)), "{line}");
         assert!(label.ends_with(']'));
     }
-    assert!(
-        text.lines()
-            .any(|l| l.starts_with("CPU: registered at ") && l.ends_with(" [kernel]"))
-    );
-    assert!(
-        text.contains("\nBackendSelect: fallthrough registered at "),
-        "{text}"
-    );
+    assert!(text.lines().any(|l| l.starts_with("CPU: registered at ") && l.ends_with(" [kernel]")));
+    assert!(text.contains("\nBackendSelect: fallthrough registered at "), "{text}");
     // an XLA plugin that registers a kernel shows up as in the tutorial; without one the cell is
     // empty, since add's default kernel is for backends that alias
     assert!(!text.contains("\nXLA: "));
     let mut xla = Library::implementation("aten", K::XLA).unwrap();
-    xla.impl_("add.Tensor", |x: &Tensor, _: &Tensor, _: Scalar| {
-        Ok(x.clone())
-    })
-    .unwrap();
+    xla.impl_("add.Tensor", |x: &Tensor, _: &Tensor, _: Scalar| Ok(x.clone())).unwrap();
     let text = dump_table(op("aten::add.Tensor"));
     assert!(text.lines().any(|l| {
         l.starts_with("XLA: registered at tests/registrations/seeds/dispatcher_tutorial.rs:")
@@ -342,21 +298,13 @@ fn no_conditional_block() {
     for key in [K::CPU, K::CUDA] {
         lib.impl_at("add", key, answers(&log, key.name())).unwrap();
         let autograd = K::AutogradFunctionality.on_backend(key.backend());
-        lib.impl_at(
-            "add",
-            autograd,
-            passes_on(&log, autograd.name(), K::AutogradOther),
-        )
-        .unwrap();
+        lib.impl_at("add", autograd, passes_on(&log, autograd.name(), K::AutogradOther)).unwrap();
     }
     let run = |device| {
         let args = || Value::from(on(device));
         add.call_boxed(&mut vec![args(), args()]).unwrap();
         let lines = log.take();
-        lines
-            .iter()
-            .map(|l| l.split(' ').next().unwrap().to_string())
-            .collect::<Vec<_>>()
+        lines.iter().map(|l| l.split(' ').next().unwrap().to_string()).collect::<Vec<_>>()
     };
     assert_eq!(run(DeviceType::Cpu), ["AutogradCPU", "CPU"]);
     assert_eq!(run(DeviceType::Cuda), ["AutogradCUDA", "CUDA"]);

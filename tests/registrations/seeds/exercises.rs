@@ -55,19 +55,14 @@ fn exercise_1_the_type_hierarchy_problem() {
     let mut combinations = 0;
     for (key, device) in backends {
         for subset in 0..1 << f {
-            let chosen: Vec<K> = (0..f)
-                .filter(|i| subset & (1 << i) != 0)
-                .map(|i| features[i])
-                .collect();
+            let chosen: Vec<K> =
+                (0..f).filter(|i| subset & (1 << i) != 0).map(|i| features[i]).collect();
             let _on = IncludeGuard::new(DispatchKeySet::of(&chosen));
             for name in operators {
                 let x = on(device);
-                op(&format!("ex1::{name}"))
-                    .call_boxed(&mut vec![x.into()])
-                    .unwrap();
-                let visited: Vec<String> = (log.take().iter())
-                    .map(|l| l.split(' ').next().unwrap().to_string())
-                    .collect();
+                op(&format!("ex1::{name}")).call_boxed(&mut vec![x.into()]).unwrap();
+                let visited: Vec<String> =
+                    (log.take().iter()).map(|l| l.split(' ').next().unwrap().to_string()).collect();
                 let mut want: Vec<&str> = chosen.iter().rev().map(|k| k.name()).collect();
                 want.push(key.name());
                 assert_eq!(visited, want);
@@ -90,13 +85,8 @@ mod toy {
         AutogradCUDA = 11,
     }
 
-    const ALL: [Key; 5] = [
-        Key::CPU,
-        Key::CUDA,
-        Key::BackendSelect,
-        Key::AutogradCPU,
-        Key::AutogradCUDA,
-    ];
+    const ALL: [Key; 5] =
+        [Key::CPU, Key::CUDA, Key::BackendSelect, Key::AutogradCPU, Key::AutogradCUDA];
 
     #[derive(Clone, Copy, PartialEq, Eq)]
     pub(super) struct Set(u64);
@@ -138,10 +128,7 @@ fn exercise_2_keyset_subtraction_for_redispatch() {
     // the toy: 2.5's output, then the exercise's
     use toy::{Key, Set};
     let keyset = Set::of(&[Key::BackendSelect]).union(Set::of(&[Key::AutogradCUDA, Key::CUDA]));
-    assert_eq!(
-        keyset.to_string(),
-        "DispatchKeySet({CUDA, BackendSelect, AutogradCUDA})"
-    );
+    assert_eq!(keyset.to_string(), "DispatchKeySet({CUDA, BackendSelect, AutogradCUDA})");
     assert_eq!(keyset.highest(), Some(Key::AutogradCUDA));
     let reduced = keyset.exclude(Set::of(&[Key::AutogradCUDA, Key::AutogradCPU]));
     assert_eq!(reduced.to_string(), "DispatchKeySet({CUDA, BackendSelect})");
@@ -149,10 +136,7 @@ fn exercise_2_keyset_subtraction_for_redispatch() {
 
     // c10: the same keys, and the same answer
     let keyset = DispatchKeySet::of(&[K::AutogradCUDA, K::CUDA, K::BackendSelect]);
-    assert_eq!(
-        keyset.to_string(),
-        "DispatchKeySet(CUDA, BackendSelect, AutogradCUDA)"
-    );
+    assert_eq!(keyset.to_string(), "DispatchKeySet(CUDA, BackendSelect, AutogradCUDA)");
     assert_eq!(keyset.highest_priority_key(), K::AutogradCUDA);
     let reduced = keyset & DispatchKeySet::AFTER_AUTOGRAD;
     assert_eq!(reduced.to_string(), "DispatchKeySet(CUDA, BackendSelect)");
@@ -191,9 +175,7 @@ fn exercise_3_registration_precedence() {
     let run = || -> Vec<String> {
         special.call_boxed(&mut vec![(&x).into()]).unwrap();
         let lines = log.take();
-        (lines.iter())
-            .map(|l| l.split(' ').next().unwrap().to_string())
-            .collect()
+        (lines.iter()).map(|l| l.split(' ').next().unwrap().to_string()).collect()
     };
 
     // without a CUDA kernel both readings agree: the composite is what the autograd key finds, and
@@ -266,18 +248,12 @@ fn exercise_4_schema_mismatch() {
     assert_eq!(lines[1], "  operator: ex4::add_scaled");
     assert_eq!(lines[2], format!("  expected schema: ex4::{SCHEMA}"));
     assert!(lines[3].starts_with("    registered at tests/registrations/seeds/exercises.rs:"));
-    assert_eq!(
-        lines[4],
-        "  inferred schema: (Tensor _0, int _1, float _2) -> Tensor _0"
-    );
+    assert_eq!(lines[4], "  inferred schema: (Tensor _0, int _1, float _2) -> Tensor _0");
     assert_eq!(
         lines[5],
         format!("    registered at tests/registrations/seeds/exercises.rs:{line}")
     );
-    assert_eq!(
-        lines[6],
-        "  reason: Type mismatch in argument 2: Tensor vs int"
-    );
+    assert_eq!(lines[6], "  reason: Type mismatch in argument 2: Tensor vs int");
     // nothing of it stayed
     assert!(!op("ex4::add_scaled").has_kernel(K::CUDA));
 
@@ -289,10 +265,7 @@ fn exercise_4_schema_mismatch() {
     .unwrap();
     let mut more = Library::fragment("ex4").unwrap();
     let error = message(more.def("late(Tensor a, Tensor b) -> Tensor"));
-    assert!(
-        error.contains("reason: The number of arguments is different. 2 vs 1."),
-        "{error}"
-    );
+    assert!(error.contains("reason: The number of arguments is different. 2 vs 1."), "{error}");
     let error = message(straightline::dispatch::operator("ex4::late"));
     assert!(
         error.contains(
@@ -318,12 +291,9 @@ fn exercise_4_schema_mismatch() {
 fn exercise_5_ivalue_round_trip() {
     let _turn = turn();
     let mut lib = Library::new("ex5").unwrap();
-    let add = lib
-        .def("add(Tensor x, Tensor y, Scalar alpha) -> int")
-        .unwrap();
+    let add = lib.def("add(Tensor x, Tensor y, Scalar alpha) -> int").unwrap();
     let add = add.typed::<(&Tensor, &Tensor, Scalar), i64>().unwrap();
-    lib.impl_at("add", K::CUDA, |_: &Tensor, _: &Tensor, _: Scalar| Ok(1i64))
-        .unwrap();
+    lib.impl_at("add", K::CUDA, |_: &Tensor, _: &Tensor, _: Scalar| Ok(1i64)).unwrap();
     lib.impl_at(
         "add",
         K::AutogradCUDA,
@@ -349,9 +319,7 @@ fn exercise_5_ivalue_round_trip() {
         })
     };
     let mut profiler = Library::fallbacks(K::TESTING_ONLY_GenericMode).unwrap();
-    profiler
-        .fallback(quiet(K::TESTING_ONLY_GenericMode))
-        .unwrap();
+    profiler.fallback(quiet(K::TESTING_ONLY_GenericMode)).unwrap();
     let one = IncludeGuard::new(K::TESTING_ONLY_GenericMode);
     let (_, lines) = capture(call);
     assert_eq!(
@@ -367,9 +335,7 @@ fn exercise_5_ivalue_round_trip() {
 
     // a second boxed fallback finds the values on the stack already: no more boxing
     let mut second = Library::fallbacks(K::TESTING_ONLY_GenericWrapper).unwrap();
-    second
-        .fallback(quiet(K::TESTING_ONLY_GenericWrapper))
-        .unwrap();
+    second.fallback(quiet(K::TESTING_ONLY_GenericWrapper)).unwrap();
     let two = IncludeGuard::new(K::TESTING_ONLY_GenericWrapper);
     let (_, lines) = capture(call);
     assert_eq!(lines.len(), 4);
@@ -388,13 +354,7 @@ fn exercise_6_composite_implicit_vs_composite_explicit() {
     // matmul, dropout, reshape
     let implicit = lib.def("implicit(Tensor x) -> Tensor").unwrap();
     lib.impl_("implicit", answers(&log, "composite")).unwrap();
-    for key in [
-        K::CPU,
-        K::CUDA,
-        K::AutogradCPU,
-        K::AutogradCUDA,
-        K::NestedTensorCPU,
-    ] {
+    for key in [K::CPU, K::CUDA, K::AutogradCPU, K::AutogradCUDA, K::NestedTensorCPU] {
         assert_eq!(row(implicit, key).unwrap(), "[math kernel]", "{key}");
     }
     for name in ["aten::linear", "aten::reshape"] {
@@ -404,24 +364,10 @@ fn exercise_6_composite_implicit_vs_composite_explicit() {
 
     // explicit: the same kernel for all backends, and a gradient formula of its own
     let explicit = lib.def("explicit(Tensor x) -> Tensor").unwrap();
-    lib.impl_at(
-        "explicit",
-        K::CompositeExplicitAutograd,
-        answers(&log, "composite"),
-    )
-    .unwrap();
-    lib.impl_at(
-        "explicit",
-        K::Autograd,
-        passes_on(&log, "formula", K::AutogradOther),
-    )
-    .unwrap();
+    lib.impl_at("explicit", K::CompositeExplicitAutograd, answers(&log, "composite")).unwrap();
+    lib.impl_at("explicit", K::Autograd, passes_on(&log, "formula", K::AutogradOther)).unwrap();
     for key in [K::CPU, K::CUDA, K::XLA, K::SparseCPU] {
-        assert_eq!(
-            row(explicit, key).unwrap(),
-            "[default backend kernel]",
-            "{key}"
-        );
+        assert_eq!(row(explicit, key).unwrap(), "[default backend kernel]", "{key}");
     }
     for key in [K::AutogradCPU, K::AutogradCUDA] {
         assert_eq!(row(explicit, key).unwrap(), "[autograd kernel]", "{key}");
@@ -433,10 +379,7 @@ fn exercise_6_composite_implicit_vs_composite_explicit() {
     explicit.call_boxed(&mut vec![(&x).into()]).unwrap();
     assert_eq!(
         log.take(),
-        [
-            "formula DispatchKeySet(CUDA, AutogradCUDA)",
-            "composite DispatchKeySet(CUDA)"
-        ]
+        ["formula DispatchKeySet(CUDA, AutogradCUDA)", "composite DispatchKeySet(CUDA)"]
     );
 
     // 6.5: "an explicit backend registration overrides the composite cell for that specific key".
@@ -448,12 +391,7 @@ fn exercise_6_composite_implicit_vs_composite_explicit() {
     assert!(!op("aten::addmm").has_kernel(K::CompositeImplicitAutograd));
 
     // both at once: explicit shadows implicit everywhere, NestedTensor included
-    lib.impl_at(
-        "implicit",
-        K::CompositeExplicitAutograd,
-        answers(&log, "both"),
-    )
-    .unwrap();
+    lib.impl_at("implicit", K::CompositeExplicitAutograd, answers(&log, "both")).unwrap();
     assert_eq!(row(implicit, K::CPU).unwrap(), "[default backend kernel]");
     assert_eq!(row(implicit, K::NestedTensorCPU), None);
 }
@@ -491,22 +429,14 @@ fn exercise_7_tracing_torch_zeros_on_cuda() {
         ]
     );
     assert_eq!(log.take(), ["DispatchKeySet(CUDA)"]);
-    assert_eq!(
-        row(op("aten::zeros"), K::BackendSelect).unwrap(),
-        "[kernel]"
-    );
+    assert_eq!(row(op("aten::zeros"), K::BackendSelect).unwrap(), "[kernel]");
     // the keys of the thread are all there is: the note's "global" set is the default include set
     assert_eq!(
-        op("aten::zeros")
-            .masked(DispatchKeySet::DEFAULT_INCLUDED)
-            .to_string(),
+        op("aten::zeros").masked(DispatchKeySet::DEFAULT_INCLUDED).to_string(),
         "DispatchKeySet(BackendSelect)"
     );
     // for add it is a fallthrough
-    assert_eq!(
-        row(op("aten::add.Tensor"), K::BackendSelect).unwrap(),
-        "[backend fallback]"
-    );
+    assert_eq!(row(op("aten::add.Tensor"), K::BackendSelect).unwrap(), "[backend fallback]");
     let of_add = op("aten::add.Tensor").masked(DispatchKeySet::DEFAULT_INCLUDED);
     assert!(!of_add.has(K::BackendSelect));
 }
@@ -521,23 +451,17 @@ fn exercise_8_composing_two_cross_cutting_keys() {
     let noted = log.clone();
     let typed = add.typed::<(&Tensor, &Tensor, Scalar), Tensor>().unwrap();
     autograd
-        .impl_(
-            "add.Tensor",
-            move |keys: DispatchKeySet, x: &Tensor, y: &Tensor, alpha: Scalar| {
-                noted.push(format!("VariableType::add_Tensor {keys}"));
-                typed.redispatch(keys & DispatchKeySet::AFTER_AUTOGRAD, (x, y, alpha))
-            },
-        )
+        .impl_("add.Tensor", move |keys: DispatchKeySet, x: &Tensor, y: &Tensor, alpha: Scalar| {
+            noted.push(format!("VariableType::add_Tensor {keys}"));
+            typed.redispatch(keys & DispatchKeySet::AFTER_AUTOGRAD, (x, y, alpha))
+        })
         .unwrap();
     let mut cuda = Library::implementation("aten", K::CUDA).unwrap();
     let noted = log.clone();
-    cuda.impl_(
-        "add.Tensor",
-        move |keys: DispatchKeySet, x: &Tensor, _: &Tensor, _: Scalar| {
-            noted.push(format!("at::native::add_cuda {keys}"));
-            Ok(x.clone())
-        },
-    )
+    cuda.impl_("add.Tensor", move |keys: DispatchKeySet, x: &Tensor, _: &Tensor, _: Scalar| {
+        noted.push(format!("at::native::add_cuda {keys}"));
+        Ok(x.clone())
+    })
     .unwrap();
     let (x, y) = (on(DeviceType::Cuda), on(DeviceType::Cuda));
     aten::add_tensor(&x, &y, Scalar::Int(1)).unwrap();
@@ -550,11 +474,7 @@ fn exercise_8_composing_two_cross_cutting_keys() {
     // `FuncTorchDynamicLayerBackMode` is a key between the two that nothing uses
     let mut profiler = Library::fallbacks(K::FuncTorchDynamicLayerBackMode).unwrap();
     profiler
-        .fallback(passes_on(
-            &log,
-            "profiler_fallback",
-            K::FuncTorchDynamicLayerBackMode,
-        ))
+        .fallback(passes_on(&log, "profiler_fallback", K::FuncTorchDynamicLayerBackMode))
         .unwrap();
     {
         let _profiling = IncludeGuard::new(K::FuncTorchDynamicLayerBackMode);
@@ -578,10 +498,7 @@ fn exercise_8_composing_two_cross_cutting_keys() {
     }
     // a tensor may carry the key as well
     let keys = x.key_set().add(K::FuncTorchDynamicLayerBackMode);
-    let marked = Tensor::opaque((), &[2], x.dtype(), x.device())
-        .keys(keys)
-        .build()
-        .unwrap();
+    let marked = Tensor::opaque((), &[2], x.dtype(), x.device()).keys(keys).build().unwrap();
     aten::add_tensor(&marked, &y, Scalar::Int(1)).unwrap();
     assert_eq!(log.take().len(), 3);
     // neither kernel was touched

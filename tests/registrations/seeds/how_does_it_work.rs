@@ -29,11 +29,8 @@ fn problem_1_one_operator_many_backends() {
     let log = Log::default();
     let mut lib = Library::new("post1").unwrap();
     lib.def("mm(Tensor a, Tensor b) -> Tensor").unwrap();
-    let backends = [
-        (K::CPU, DeviceType::Cpu),
-        (K::CUDA, DeviceType::Cuda),
-        (K::XLA, DeviceType::Xla),
-    ];
+    let backends =
+        [(K::CPU, DeviceType::Cpu), (K::CUDA, DeviceType::Cuda), (K::XLA, DeviceType::Xla)];
     for (key, _) in backends {
         lib.impl_at("mm", key, answers(&log, key.name())).unwrap();
     }
@@ -89,8 +86,7 @@ fn problem_3_new_operators_by_name() {
     let mut lib = Library::new("post3").unwrap();
     // the name is only known when the program runs
     let name = ["n", "e", "w"].concat();
-    lib.def_with(&format!("{name}(int n) -> int"), |n: i64| Ok(n + 1))
-        .unwrap();
+    lib.def_with(&format!("{name}(int n) -> int"), |n: i64| Ok(n + 1)).unwrap();
     let out = call(&format!("post3::{name}"), vec![41i64.into()]).unwrap();
     assert!(matches!(out[..], [Value::Int(42)]));
 }
@@ -179,8 +175,7 @@ fn problem_6_a_more_generic_backend() {
     }
     lib.impl_at("abs", K::CPU, |x: &Tensor| x.abs()).unwrap();
     lib.impl_at("neg", K::CPU, |x: &Tensor| x.neg()).unwrap();
-    lib.impl_at("neg", K::PrivateUse1, answers(&log, "own"))
-        .unwrap();
+    lib.impl_at("neg", K::PrivateUse1, answers(&log, "own")).unwrap();
     let x = held(Tensor::from_vec([1f32, -2.0], 2).unwrap()).unwrap();
     let out = call("post6::abs", vec![x.clone()]).unwrap();
     assert_eq!(holding(&out[0]).to_vec::<f32>().unwrap(), [1.0, 2.0]);
@@ -190,14 +185,8 @@ fn problem_6_a_more_generic_backend() {
     assert!(lines.len() == 2 && lines[1].starts_with("own"), "{lines:?}");
     // composites win over the fallback (one of the documents has it the other way round): linear
     // falls apart first
-    assert_eq!(
-        row(op("aten::linear"), K::PrivateUse1).unwrap(),
-        "[math kernel]"
-    );
-    assert_eq!(
-        row(op("post6::abs"), K::PrivateUse1).unwrap(),
-        "[backend fallback]"
-    );
+    assert_eq!(row(op("aten::linear"), K::PrivateUse1).unwrap(), "[math kernel]");
+    assert_eq!(row(op("post6::abs"), K::PrivateUse1).unwrap(), "[backend fallback]");
 }
 
 /// "My backend may not know if it supports an operator": the post tries the next backend when one
@@ -211,8 +200,7 @@ fn problem_7_not_implemented() {
     let f = lib.def("f(Tensor x) -> Tensor").unwrap();
     lib.impl_at("f", K::CPU, answers(&log, "cpu")).unwrap();
     let mut cuda = Library::implementation("post7", K::CUDA).unwrap();
-    cuda.impl_("f", |x: &Tensor| x.to_vec::<f32>().map(|_| x.clone()))
-        .unwrap();
+    cuda.impl_("f", |x: &Tensor| x.to_vec::<f32>().map(|_| x.clone())).unwrap();
     let both = || {
         Tensor::opaque((), &[3], DType::F32, Device::new(DeviceType::Cuda))
             .keys(DispatchKeySet::of(&[K::CPU, K::CUDA]))
@@ -236,18 +224,14 @@ fn problem_7_not_implemented() {
     assert_eq!(first_words(log.take()), ["cpu"]);
     // and "no backend supports this operator" lists those that there are
     let error = message(call("post7::f", vec![on(DeviceType::Xla).into()]));
-    assert!(
-        error.contains("is only available for these backends: [CPU, CUDA"),
-        "{error}"
-    );
+    assert!(error.contains("is only available for these backends: [CPU, CUDA"), "{error}");
 }
 
 /// An operator at `key` whose kernel calls the operator again, under a guard or not, `depth` times
 /// at most.
 fn recursive(lib: &mut Library, name: &str, guarded: bool) -> Arc<AtomicUsize> {
     let op = lib.def(&format!("{name}(Tensor x) -> Tensor")).unwrap();
-    lib.impl_at(name, K::CPU, |x: &Tensor| Ok(x.clone()))
-        .unwrap();
+    lib.impl_at(name, K::CPU, |x: &Tensor| Ok(x.clone())).unwrap();
     let entered = Arc::new(AtomicUsize::new(0));
     let count = entered.clone();
     let kernel = Kernel::boxed(move |_, _, stack| {
@@ -260,8 +244,7 @@ fn recursive(lib: &mut Library, name: &str, guarded: bool) -> Arc<AtomicUsize> {
         let _guard = guarded.then(|| ExcludeGuard::new(K::TESTING_ONLY_GenericMode));
         op.call_boxed(stack)
     });
-    lib.impl_at(name, K::TESTING_ONLY_GenericMode, kernel)
-        .unwrap();
+    lib.impl_at(name, K::TESTING_ONLY_GenericMode, kernel).unwrap();
     entered
 }
 
@@ -280,16 +263,8 @@ fn problem_8_reentrancy() {
     call("post8::stops", vec![x]).unwrap();
     assert_eq!(guarded.load(Relaxed), 1);
     // the guard ended with the kernel
-    assert!(
-        TlsKeySets::current()
-            .included
-            .has(K::TESTING_ONLY_GenericMode)
-    );
-    assert!(
-        !TlsKeySets::current()
-            .excluded
-            .has(K::TESTING_ONLY_GenericMode)
-    );
+    assert!(TlsKeySets::current().included.has(K::TESTING_ONLY_GenericMode));
+    assert!(!TlsKeySets::current().excluded.has(K::TESTING_ONLY_GenericMode));
 }
 
 /// "My decomposition isn't working because it relies on calling operators in my own backend
@@ -303,8 +278,7 @@ fn problem_9_opt_in_reentrancy() {
     let mm = lib.def("mm(Tensor a) -> Tensor").unwrap();
     lib.def("bmm(Tensor a, int n) -> Tensor").unwrap();
     lib.impl_at("mm", K::CPU, answers(&log, "cpu")).unwrap();
-    lib.impl_at("mm", key, passes_on(&log, "mine", key))
-        .unwrap();
+    lib.impl_at("mm", key, passes_on(&log, "mine", key)).unwrap();
     let noted = log.clone();
     lib.impl_at(
         "bmm",
@@ -326,10 +300,7 @@ fn problem_9_opt_in_reentrancy() {
     .unwrap();
     let _on = IncludeGuard::new(key);
     call("post9::bmm", vec![on(DeviceType::Cpu).into(), 2i64.into()]).unwrap();
-    assert_eq!(
-        first_words(log.take()),
-        ["without", "cpu", "with", "mine", "cpu"]
-    );
+    assert_eq!(first_words(log.take()), ["without", "cpu", "with", "mine", "cpu"]);
 }
 
 /// "If a dispatch key handles all tensor types and always redispatches after doing its work, it
@@ -365,10 +336,7 @@ fn a_mode_autocast() {
     assert_eq!(mm(&x), DType::F32);
     let _on = IncludeGuard::new(key);
     assert_eq!(mm(&x), DType::F16);
-    assert_eq!(
-        x.to_dtype(DType::F16).unwrap().sum().unwrap().dtype(),
-        DType::F32
-    );
+    assert_eq!(x.to_dtype(DType::F16).unwrap().sum().unwrap().dtype(), DType::F32);
     assert_eq!(aten::abs(&x).unwrap().dtype(), DType::F32);
 }
 
@@ -382,10 +350,7 @@ fn a_mode_functionalization() {
     });
     let t = Tensor::from_vec([1f32, 2.0], 2).unwrap();
     let graph = f.trace(&t).unwrap().to_string();
-    assert!(
-        graph.contains("aten::add.Scalar(") && !graph.contains("aten::add_"),
-        "{graph}"
-    );
+    assert!(graph.contains("aten::add.Scalar(") && !graph.contains("aten::add_"), "{graph}");
     assert_eq!(f.call(&t).unwrap().to_vec::<f32>().unwrap(), [12.0, 14.0]);
     assert_eq!(t.to_vec::<f32>().unwrap(), [6.0, 7.0]);
 }
@@ -400,9 +365,7 @@ fn a_sharded_tensor() {
         let rows = parts.iter().map(|p| p.sizes()[0]).sum();
         let sizes = [rows, parts[0].sizes()[1]];
         let keys = on(DeviceType::Cpu).key_set().add(K::Python);
-        Tensor::opaque(Shards(parts), &sizes, DType::F32, Device::CPU)
-            .keys(keys)
-            .build()
+        Tensor::opaque(Shards(parts), &sizes, DType::F32, Device::CPU).keys(keys).build()
     }
     let mut python = Library::implementation("aten", K::Python).unwrap();
     python
@@ -420,15 +383,9 @@ fn a_sharded_tensor() {
     let b = Tensor::ones([2, 3]).unwrap();
     let (c, lines) = capture(|| aten::mm(&a, &b).unwrap());
     assert_eq!(c.sizes(), [2, 3]);
-    assert_eq!(
-        c.payload::<Shards>().unwrap().0[1].to_vec::<f32>().unwrap(),
-        [4.0; 3]
-    );
+    assert_eq!(c.payload::<Shards>().unwrap().0[1].to_vec::<f32>().unwrap(), [4.0; 3]);
     let mm: Vec<&String> = lines.iter().filter(|l| l.contains("aten::mm")).collect();
-    assert!(
-        mm[0].ends_with("key=[Python]") || mm[1].ends_with("key=[Python]"),
-        "{lines:?}"
-    );
+    assert!(mm[0].ends_with("key=[Python]") || mm[1].ends_with("key=[Python]"), "{lines:?}");
     assert!(lines.len() >= 3);
 }
 
@@ -437,16 +394,9 @@ fn a_sharded_tensor() {
 fn the_internal_state() {
     let _turn = turn();
     let mut lib = Library::new("post_state").unwrap();
-    let f = lib
-        .def("f(Tensor x) -> int")
-        .unwrap()
-        .typed::<(&Tensor,), i64>()
-        .unwrap();
+    let f = lib.def("f(Tensor x) -> int").unwrap().typed::<(&Tensor,), i64>().unwrap();
     for key in [K::CPU, K::TESTING_ONLY_GenericMode] {
-        lib.impl_at("f", key, |keys: DispatchKeySet, _: &Tensor| {
-            Ok(keys.raw() as i64)
-        })
-        .unwrap();
+        lib.impl_at("f", key, |keys: DispatchKeySet, _: &Tensor| Ok(keys.raw() as i64)).unwrap();
     }
     let x = on(DeviceType::Cpu);
     let seen = || DispatchKeySet::from_raw(f.call((&x,)).unwrap() as u64);

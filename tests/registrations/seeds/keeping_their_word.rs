@@ -44,10 +44,7 @@ fn lies_are_found_out() {
     let argument = "x".to_string();
     assert_eq!(
         failure("word::views", "test_schema", &args),
-        CheckFailure::UndeclaredAlias {
-            output: 0,
-            argument
-        }
+        CheckFailure::UndeclaredAlias { output: 0, argument }
     );
 
     lib.def("twins(Tensor x) -> (Tensor, Tensor)").unwrap();
@@ -58,10 +55,7 @@ fn lies_are_found_out() {
     .unwrap();
     assert_eq!(
         failure("word::twins", "test_schema", &args),
-        CheckFailure::AliasedOutputs {
-            first: 0,
-            second: 1
-        }
+        CheckFailure::AliasedOutputs { first: 0, second: 1 }
     );
 
     lib.def("one_of_two(Tensor x) -> (Tensor, Tensor)").unwrap();
@@ -76,8 +70,7 @@ fn lies_are_found_out() {
     );
 
     lib.def("no_meta(Tensor x) -> Tensor").unwrap();
-    lib.impl_at("no_meta", K::CPU, |x: &Tensor| x.add(1.0))
-        .unwrap();
+    lib.impl_at("no_meta", K::CPU, |x: &Tensor| x.add(1.0)).unwrap();
     let report = opcheck(op("word::no_meta"), &args);
     assert!(report.failure("test_schema").is_none());
     assert!(
@@ -88,9 +81,7 @@ fn lies_are_found_out() {
     assert!(report.to_string().starts_with("opcheck(word::no_meta):\n  test_schema: SUCCESS\n  test_autograd_registration: SUCCESS\n  test_faketensor: the call failed: "), "{report}");
 
     // a custom operator that returns its input is stopped before opcheck looks
-    let _alias = custom_op("word::alias", |x: &Tensor| Ok(x.clone()))
-        .register()
-        .unwrap();
+    let _alias = custom_op("word::alias", |x: &Tensor| Ok(x.clone())).register().unwrap();
     assert!(
         matches!(failure("word::alias", "test_schema", &args), CheckFailure::Call(e) if e.contains("may not alias any inputs"))
     );
@@ -112,14 +103,11 @@ fn fake_kernels_that_differ_are_found_out() {
     };
     assert_eq!(fake_says("word::sizes", |x| x.t()?.zeros_like()), "sizes");
     assert_eq!(
-        fake_says("word::dtype", |x| Tensor::with((DType::F64, x.device()))
-            .empty(x.sizes())),
+        fake_says("word::dtype", |x| Tensor::with((DType::F64, x.device())).empty(x.sizes())),
         "dtype"
     );
     assert_eq!(
-        fake_says("word::strides", |x| {
-            Tensor::with(x.device()).empty([3, 2])?.t()
-        }),
+        fake_says("word::strides", |x| { Tensor::with(x.device()).empty([3, 2])?.t() }),
         "strides"
     );
 }
@@ -195,11 +183,7 @@ fn aten_keeps_its_word() {
         ("rand", vec![ints(&[2, 2])]),
         (
             "gather",
-            vec![
-                v(&square),
-                1i64.into(),
-                v(&Tensor::from_slice(&[0i64, 1], [2, 1]).unwrap()),
-            ],
+            vec![v(&square), 1i64.into(), v(&Tensor::from_slice(&[0i64, 1], [2, 1]).unwrap())],
         ),
     ];
     let mut names: Vec<String> = cases.iter().map(|(n, _)| format!("aten::{n}")).collect();
@@ -220,11 +204,7 @@ fn aten_keeps_its_word() {
         let on_bits = name.contains("bitwise");
         // an in-place operator gets another tensor beside the one that it writes: `compile()`
         // refuses to write what it is given twice
-        let (t, other) = if on_bits {
-            (v(&int), v(&(&int + 1i64)))
-        } else {
-            (v(&x), v(&y))
-        };
+        let (t, other) = if on_bits { (v(&int), v(&(&int + 1i64))) } else { (v(&x), v(&y)) };
         let args = match &required.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             ["Tensor"] => vec![t],
             ["Tensor", "Tensor"] => vec![t, other],

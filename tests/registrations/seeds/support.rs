@@ -22,9 +22,7 @@ pub(crate) fn on(device: DeviceType) -> Tensor {
 }
 
 pub(crate) fn sized(device: DeviceType, sizes: &[i64]) -> Tensor {
-    Tensor::opaque((), sizes, DType::F32, Device::new(device))
-        .build()
-        .unwrap()
+    Tensor::opaque((), sizes, DType::F32, Device::new(device)).build().unwrap()
 }
 
 pub(crate) fn message<T>(result: Result<T>) -> String {
@@ -37,10 +35,8 @@ pub(crate) fn message<T>(result: Result<T>) -> String {
 /// The row of a key in an operator's table, without the place: `[kernel]`.
 pub(crate) fn row(op: OperatorHandle, key: DispatchKey) -> Option<String> {
     let table = dump_table(op);
-    let line = table.lines().find(|l| {
-        l.strip_prefix(key.name())
-            .is_some_and(|r| r.starts_with(':'))
-    })?;
+    let line =
+        table.lines().find(|l| l.strip_prefix(key.name()).is_some_and(|r| r.starts_with(':')))?;
     Some(line[line.rfind('[')?..].to_string())
 }
 

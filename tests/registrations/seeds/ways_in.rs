@@ -60,11 +60,7 @@ fn a_static_block_that_fails_says_so_where_it_is_missed() {
     assert!(init().is_err());
     match &errors[..] {
         [
-            DispatchError::StaticRegistration {
-                namespace,
-                site,
-                reason,
-            },
+            DispatchError::StaticRegistration { namespace, site, reason },
             DispatchError::StaticRegistration { reason: panic, .. },
         ] => {
             assert_eq!(namespace, "badly_made");
@@ -85,10 +81,7 @@ fn a_static_block_that_fails_says_so_where_it_is_missed() {
     let op = lib.def("later(Tensor x) -> Tensor").unwrap();
     let error = message(op.call_boxed(&mut vec![Tensor::from_vec([1f32], 1).unwrap().into()]));
     assert!(error.contains("this block panics"), "{error}");
-    assert!(
-        error.contains("Could not run 'badly_made::later'"),
-        "{error}"
-    );
+    assert!(error.contains("Could not run 'badly_made::later'"), "{error}");
     // others are not disturbed
     assert!(message(operator("nobody::f")).starts_with("Could not find schema for nobody::f."));
 }
@@ -103,10 +96,7 @@ fn blocks_own_what_they_register() {
         Ok(())
     });
     let error = message(failed);
-    assert!(
-        error.contains("with the same name and overload name multiple times"),
-        "{error}"
-    );
+    assert!(error.contains("with the same name and overload name multiple times"), "{error}");
     assert!(operator("wi_blocks::f").is_err());
     // and the namespace is free again
     let scale = 3.0;
@@ -118,10 +108,7 @@ fn blocks_own_what_they_register() {
     })
     .unwrap();
     let x = Tensor::from_vec([1f32], 1).unwrap();
-    assert_eq!(
-        unary("wi_blocks::f", &x).unwrap().to_vec::<f32>().unwrap(),
-        [3.0]
-    );
+    assert_eq!(unary("wi_blocks::f", &x).unwrap().to_vec::<f32>().unwrap(), [3.0]);
     {
         let _over = library_impl!(wi_blocks, CPU, |m| {
             m.impl_("f", |x: &Tensor| Ok(x.clone()))?;
@@ -130,10 +117,7 @@ fn blocks_own_what_they_register() {
         .unwrap();
         assert!(unary("wi_blocks::f", &x).unwrap().is_same(&x));
     }
-    assert_eq!(
-        unary("wi_blocks::f", &x).unwrap().to_vec::<f32>().unwrap(),
-        [3.0]
-    );
+    assert_eq!(unary("wi_blocks::f", &x).unwrap().to_vec::<f32>().unwrap(), [3.0]);
     drop(defined);
     assert!(operator("wi_blocks::f").is_err());
 }
@@ -153,23 +137,17 @@ fn listeners_hear_of_every_definition() {
         // the schema can be read in both cases, and the dispatcher can be asked
         assert!(op.schema().is_some() && operator(&op.name().to_string()).is_ok());
         if op.name().namespace() == Some("wi_listen") {
-            log.lock()
-                .unwrap()
-                .push(format!("{what}{}", op.name().base()));
+            log.lock().unwrap().push(format!("{what}{}", op.name().base()));
         }
     });
     lib.def("after(Tensor x) -> Tensor").unwrap();
     // kernels are not told of
-    lib.impl_at("dangling", K::CPU, |x: &Tensor| Ok(x.clone()))
-        .unwrap();
+    lib.impl_at("dangling", K::CPU, |x: &Tensor| Ok(x.clone())).unwrap();
     drop(lib);
     drop(guard);
     let mut lib = Library::new("wi_listen").unwrap();
     lib.def("unheard(Tensor x) -> Tensor").unwrap();
-    assert_eq!(
-        *heard.lock().unwrap(),
-        ["+before", "+after", "-after", "-before"]
-    );
+    assert_eq!(*heard.lock().unwrap(), ["+before", "+after", "-after", "-before"]);
 }
 
 /// A dump without places: `registered at FILE:LINE` is where it is in this file.
@@ -196,10 +174,7 @@ fn dumped(name: &str) -> String {
 #[test]
 fn custom_op_registers_what_pytorch_registers() {
     let _turn = turn();
-    let f = custom_op("wi::f", |x: &Tensor, s: f64| x.mul(s))
-        .args(["x", "s"])
-        .register()
-        .unwrap();
+    let f = custom_op("wi::f", |x: &Tensor, s: f64| x.mul(s)).args(["x", "s"]).register().unwrap();
     assert_eq!(
         dumped("wi::f"),
         "name: wi::f\n\
@@ -211,10 +186,7 @@ fn custom_op_registers_what_pytorch_registers() {
          CompositeExplicitAutograd[alias]: registered at F :: (none) [ boxed ]"
     );
     assert_eq!(f.handle().tags(), ["pt2_compliant_tag"]);
-    assert_eq!(
-        row(f.handle(), K::AutogradCPU).unwrap(),
-        "[autograd kernel]"
-    );
+    assert_eq!(row(f.handle(), K::AutogradCPU).unwrap(), "[autograd kernel]");
     assert_eq!(row(f.handle(), K::NestedTensorCPU), None);
 
     let _g = custom_op("wi::g", |x: &Tensor| x.add_(x).map(drop))
@@ -254,10 +226,7 @@ fn custom_op_registers_what_pytorch_registers() {
     let typed = op("wi::h").typed::<(Device, i64), Tensor>().unwrap();
     assert_eq!(typed.call((Device::CPU, 3)).unwrap().sizes(), [3]);
     let error = message(typed.call((Device::new(DeviceType::Cuda), 3)));
-    assert!(
-        error.contains("wi::h does not have a kernel registered for cuda"),
-        "{error}"
-    );
+    assert!(error.contains("wi::h does not have a kernel registered for cuda"), "{error}");
 
     let k = custom_op("wi::k", |x: &Tensor| aten::clone(x, None))
         .args(["x"])
@@ -292,15 +261,10 @@ fn custom_op_refuses_what_pytorch_refuses() {
     let _turn = turn();
     let same = |x: &Tensor| Ok(x.clone());
     for (builder, want) in [
-        (
-            custom_op("wi_no", same),
-            "the name must be `namespace::operator`",
-        ),
+        (custom_op("wi_no", same), "the name must be `namespace::operator`"),
         (custom_op("wi::no.ov", same), "without an overload"),
         (
-            custom_op("wi::no", same)
-                .schema("(Tensor x) -> Tensor")
-                .mutates_args(["x"]),
+            custom_op("wi::no", same).schema("(Tensor x) -> Tensor").mutates_args(["x"]),
             "Attempted to create the custom op wi::no with mutates_args=[\"x\"]",
         ),
         (
@@ -309,14 +273,8 @@ fn custom_op_refuses_what_pytorch_refuses() {
                 .mutates_args(Vec::<String>::new()),
             "The schema suggests that the op mutates [\"x\"]",
         ),
-        (
-            custom_op("wi::no", same).mutates_args(["y"]),
-            "mutates_args=[\"y\"]",
-        ),
-        (
-            custom_op("wi::no", same).args(["x", "y"]),
-            "2 argument names for a kernel of 1",
-        ),
+        (custom_op("wi::no", same).mutates_args(["y"]), "mutates_args=[\"y\"]"),
+        (custom_op("wi::no", same).args(["x", "y"]), "2 argument names for a kernel of 1"),
         (
             custom_op("wi::no", same).schema("(*, Tensor x) -> Tensor"),
             "custom_op with kwarg-only Tensor args",
@@ -325,10 +283,7 @@ fn custom_op_refuses_what_pytorch_refuses() {
             custom_op("wi::no", same).schema("(Tensor x, int n) -> Tensor"),
             "reason: The number of arguments is different. 2 vs 1.",
         ),
-        (
-            custom_op("wi::no", Kernel::boxed(|_, _, _| Ok(()))),
-            "only the operator name was given",
-        ),
+        (custom_op("wi::no", Kernel::boxed(|_, _, _| Ok(()))), "only the operator name was given"),
         (
             custom_op("wi::no", |n: i64| Tensor::scalar(n)).device_types([DeviceType::Cpu]),
             "Functions without tensor inputs are required to have a `Device device` argument",
@@ -336,10 +291,7 @@ fn custom_op_refuses_what_pytorch_refuses() {
     ] {
         let error = message(builder.register());
         assert!(error.contains(want), "{error}\n  lacks: {want}");
-        assert!(
-            operator("wi::no").is_err(),
-            "nothing stays of a refused operator"
-        );
+        assert!(operator("wi::no").is_err(), "nothing stays of a refused operator");
     }
 }
 
@@ -351,10 +303,7 @@ fn outputs_of_a_custom_op_are_new_tensors() {
         let mut stack = vec![(&x).into()];
         op(name).call_boxed(&mut stack).map(|()| stack)
     };
-    let _a = custom_op("wi::alias", |x: &Tensor| x.view([2, 1]))
-        .args(["x"])
-        .register()
-        .unwrap();
+    let _a = custom_op("wi::alias", |x: &Tensor| x.view([2, 1])).args(["x"]).register().unwrap();
     let error = call("wi::alias").unwrap_err();
     assert_eq!(
         *custom_error(&error),
@@ -371,10 +320,7 @@ fn outputs_of_a_custom_op_are_new_tensors() {
     .register()
     .unwrap();
     let error = call("wi::pair").unwrap_err().to_string();
-    assert!(
-        error.contains("Output 1 shares memory with output 0"),
-        "{error}"
-    );
+    assert!(error.contains("Output 1 shares memory with output 0"), "{error}");
     // what the schema says is another matter
     let _c = custom_op("wi::view", |x: &Tensor| x.view([2, 1]))
         .schema("(Tensor(a) x) -> Tensor(a)")
@@ -394,10 +340,7 @@ fn outputs_of_a_custom_op_are_new_tensors() {
         .register()
         .unwrap();
     let error = call("wi::liar_").unwrap_err().to_string();
-    assert!(
-        error.contains("output 0 must be the argument `x` itself"),
-        "{error}"
-    );
+    assert!(error.contains("output 0 must be the argument `x` itself"), "{error}");
 }
 
 #[test]
@@ -414,30 +357,18 @@ fn fake_kernels_are_what_meta_tensors_and_compile_run() {
     let x = Tensor::from_vec([1f32, 2.0], 2).unwrap();
     let compiled = compile(move |x: &Tensor| typed.call((x, 2.0)));
     let error = message(compiled.call(&x));
-    assert!(
-        error.contains("There was no fake impl registered for wi::half"),
-        "{error}"
-    );
+    assert!(error.contains("There was no fake impl registered for wi::half"), "{error}");
 
     let error = message(f.register_fake(|x: &Tensor| Ok(x.clone())));
-    assert!(
-        error.contains("inferred schema: (Tensor _0) -> Tensor _0"),
-        "{error}"
-    );
-    f.register_fake(|x: &Tensor, _by: f64| x.zeros_like())
-        .unwrap();
+    assert!(error.contains("inferred schema: (Tensor _0) -> Tensor _0"), "{error}");
+    f.register_fake(|x: &Tensor, _by: f64| x.zeros_like()).unwrap();
     assert_eq!(typed.call((&meta, 2.0)).unwrap().sizes(), [2, 3]);
     let compiled = compile(move |x: &Tensor| typed.call((x, 2.0))?.add(1.0));
     for _ in 0..2 {
-        assert_eq!(
-            compiled.call(&x).unwrap().to_vec::<f32>().unwrap(),
-            [1.5, 2.0]
-        );
+        assert_eq!(compiled.call(&x).unwrap().to_vec::<f32>().unwrap(), [1.5, 2.0]);
     }
     // nothing to say about an operator that returns nothing
-    let _g = custom_op("wi::quiet", |_: &Tensor| Ok(()))
-        .register()
-        .unwrap();
+    let _g = custom_op("wi::quiet", |_: &Tensor| Ok(())).register().unwrap();
     op("wi::quiet").call_boxed(&mut vec![meta.into()]).unwrap();
 }
 
@@ -445,10 +376,8 @@ fn fake_kernels_are_what_meta_tensors_and_compile_run() {
 fn kernels_for_devices_batches_and_autocast() {
     let _turn = turn();
     let log = Log::default();
-    let mut f = custom_op("wi::many", |x: &Tensor| aten::clone(x, None))
-        .args(["x"])
-        .register()
-        .unwrap();
+    let mut f =
+        custom_op("wi::many", |x: &Tensor| aten::clone(x, None)).args(["x"]).register().unwrap();
     let noted = log.clone();
     f.register_kernel(DeviceType::Cuda, move |x: &Tensor| {
         noted.push("cuda");
@@ -459,10 +388,7 @@ fn kernels_for_devices_batches_and_autocast() {
     typed.call((&on(DeviceType::Cuda),)).unwrap();
     assert_eq!(log.take(), ["cuda"]);
     let error = message(f.register_kernel(DeviceType::Cuda, |_: i64| Ok(1i64)));
-    assert!(
-        error.contains("inferred schema: (int _0) -> int _0"),
-        "{error}"
-    );
+    assert!(error.contains("inferred schema: (int _0) -> int _0"), "{error}");
 
     // batched tensors are whatever carries the key
     f.register_vmap(answers(&log, "batched")).unwrap();
@@ -490,10 +416,7 @@ fn kernels_for_devices_batches_and_autocast() {
         assert_eq!(dtype_of(DType::I64), DType::I64);
     }
     let error = message(f.register_autocast(DeviceType::Meta, DType::BF16));
-    assert!(
-        error.contains("device type 'meta' does not support autocast"),
-        "{error}"
-    );
+    assert!(error.contains("device type 'meta' does not support autocast"), "{error}");
     let error = message(f.register_autocast(DeviceType::Cuda, DType::I32));
     assert!(error.contains("a floating point dtype, not"), "{error}");
 }
@@ -511,19 +434,13 @@ fn formulas_are_for_functional_operators() {
         error.contains("Cannot register autograd formula for non-functional operator wi::writes with schema wi::writes(Tensor(a0!) x) -> ()"),
         "{error}"
     );
-    let mut f = custom_op("wi::reads", |x: &Tensor, y: &Tensor| x.mul(y))
-        .register()
-        .unwrap();
+    let mut f = custom_op("wi::reads", |x: &Tensor, y: &Tensor| x.mul(y)).register().unwrap();
     assert!(f.autograd_formula().is_none());
-    f.register_autograd(|_, _| Ok(vec![None]), |_, _, _| Ok(()))
-        .unwrap();
+    f.register_autograd(|_, _| Ok(vec![None]), |_, _, _| Ok(())).unwrap();
     let x: Value = Tensor::from_vec([1f32], 1).unwrap().into();
     let formula = f.autograd_formula().unwrap();
     let error = message(formula.gradients(&[x.clone(), x.clone()], &[x], &[None]));
-    assert!(
-        error.contains("the backward of 2 inputs gave 1 gradients"),
-        "{error}"
-    );
+    assert!(error.contains("the backward of 2 inputs gave 1 gradients"), "{error}");
 }
 
 #[test]
@@ -532,17 +449,11 @@ fn kernels_of_every_kind_under_one_key() {
     let log = Log::default();
     let mut lib = Library::new("wi_kinds").unwrap();
     let f = lib.def("f(Tensor x) -> Tensor").unwrap();
-    lib.impl_at("f", K::CPU, |x: &Tensor| Ok(x.clone()))
-        .unwrap();
+    lib.impl_at("f", K::CPU, |x: &Tensor| Ok(x.clone())).unwrap();
     let mut fallback = Library::fallbacks(K::TESTING_ONLY_GenericMode).unwrap();
-    fallback
-        .fallback(passes_on(&log, "fallback", K::TESTING_ONLY_GenericMode))
-        .unwrap();
+    fallback.fallback(passes_on(&log, "fallback", K::TESTING_ONLY_GenericMode)).unwrap();
     let _on = IncludeGuard::new(K::TESTING_ONLY_GenericMode);
-    let run = || {
-        f.call_boxed(&mut vec![Tensor::from_vec([1f32], 1).unwrap().into()])
-            .unwrap()
-    };
+    let run = || f.call_boxed(&mut vec![Tensor::from_vec([1f32], 1).unwrap().into()]).unwrap();
     run();
     assert_eq!(log.take().len(), 1);
     // an operator opts out by a fallthrough of its own
@@ -574,9 +485,7 @@ mod everything_imported {
             Ok(())
         });
         let op = operator("aten::relu").unwrap();
-        kernel
-            .call_boxed(op, DispatchKeySet::EMPTY, &mut Vec::new())
-            .unwrap();
+        kernel.call_boxed(op, DispatchKeySet::EMPTY, &mut Vec::new()).unwrap();
         assert_eq!(*seen.lock().unwrap(), ["aten::relu"]);
     }
 }

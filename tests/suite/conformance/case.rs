@@ -85,10 +85,7 @@ fn wide(bytes: &[u8]) -> f64 {
 pub(crate) fn bytes(t: &Tensor) -> straightline::Result<Vec<u8>> {
     macro_rules! read {
         ($t:ty) => {
-            t.to_vec::<$t>()?
-                .into_iter()
-                .flat_map(<$t>::to_le_bytes)
-                .collect()
+            t.to_vec::<$t>()?.into_iter().flat_map(<$t>::to_le_bytes).collect()
         };
     }
     Ok(match t.dtype() {
@@ -165,9 +162,7 @@ pub(crate) fn storage(dtype: DType, bytes: &[u8]) -> straightline::Result<Tensor
 }
 
 pub(crate) fn ints(j: &Json) -> Vec<i64> {
-    j.as_array()
-        .map(|a| a.iter().filter_map(Json::as_i64).collect())
-        .unwrap_or_default()
+    j.as_array().map(|a| a.iter().filter_map(Json::as_i64).collect()).unwrap_or_default()
 }
 
 pub(crate) fn text<'a>(j: &'a Json, key: &str) -> &'a str {
@@ -213,11 +208,7 @@ impl Case {
 
     /// The tensors among the arguments, in order.
     pub(crate) fn tensors(&self) -> Vec<Tensor> {
-        self.stack
-            .iter()
-            .flat_map(Value::tensors)
-            .cloned()
-            .collect()
+        self.stack.iter().flat_map(Value::tensors).cloned().collect()
     }
 
     fn tensor(&mut self, j: &Json, path: &str) -> Result<Tensor, Skip> {
@@ -234,12 +225,7 @@ impl Case {
                 let dtype = dtype(text(j, "t"))?;
                 let mut data = decode_base64(text(j, "data"));
                 if self.reversed {
-                    data = data
-                        .chunks_exact(dtype.size())
-                        .rev()
-                        .flatten()
-                        .copied()
-                        .collect();
+                    data = data.chunks_exact(dtype.size()).rev().flatten().copied().collect();
                 }
                 let row = storage(dtype, &data).map_err(|e| e.to_string())?;
                 let held = bytes(&row).map_err(|e| e.to_string())?;
@@ -312,13 +298,9 @@ impl Case {
         }
         let scalars = || values.iter().filter_map(Value::as_scalar);
         Ok(match &element {
-            SchemaType::Tensor => Value::TensorList(
-                values
-                    .iter()
-                    .filter_map(Value::as_tensor)
-                    .cloned()
-                    .collect(),
-            ),
+            SchemaType::Tensor => {
+                Value::TensorList(values.iter().filter_map(Value::as_tensor).cloned().collect())
+            }
             SchemaType::Optional(_) => {
                 Value::OptionalTensorList(values.iter().map(|v| v.as_tensor().cloned()).collect())
             }
@@ -337,26 +319,19 @@ impl Case {
 /// hands on what it holds.
 fn number_of_tensor(j: &Json, ty: &SchemaType) -> Option<Result<Value, Skip>> {
     let elements = || -> straightline::Result<Tensor> {
-        let row = storage(
-            dtype(text(j, "t")).unwrap_or(DType::F32),
-            &decode_base64(text(j, "data")),
-        )?;
-        aten::as_strided(
-            &row,
-            &ints(&j["size"]),
-            &ints(&j["stride"]),
-            j["offset"].as_i64(),
-        )
+        let row =
+            storage(dtype(text(j, "t")).unwrap_or(DType::F32), &decode_base64(text(j, "data")))?;
+        aten::as_strided(&row, &ints(&j["size"]), &ints(&j["stride"]), j["offset"].as_i64())
     };
     let whole = |t: Tensor| t.to_dtype(DType::I64)?.to_vec::<i64>();
     let list = |t: &SchemaType| matches!(t, SchemaType::Int | SchemaType::SymInt);
     let value = match ty {
-        SchemaType::Int | SchemaType::SymInt => elements()
-            .and_then(|t| t.to_dtype(DType::I64)?.item::<i64>())
-            .map(Value::Int),
-        SchemaType::Float => elements()
-            .and_then(|t| t.to_dtype(DType::F64)?.item::<f64>())
-            .map(Value::Double),
+        SchemaType::Int | SchemaType::SymInt => {
+            elements().and_then(|t| t.to_dtype(DType::I64)?.item::<i64>()).map(Value::Int)
+        }
+        SchemaType::Float => {
+            elements().and_then(|t| t.to_dtype(DType::F64)?.item::<f64>()).map(Value::Double)
+        }
         SchemaType::List(t, _) if list(t) => elements().and_then(whole).map(Value::IntList),
         _ => return None,
     };

@@ -21,16 +21,12 @@ impl Tolerance {
     /// given: enough to tell them from the results of the recorded numbers.
     pub(crate) fn coarse(want: &Tensor) -> Tolerance {
         let largest = match Elements::of(want) {
-            Ok(Elements::Floating(v)) => v
-                .iter()
-                .filter(|x| x.is_finite())
-                .fold(0.0, |m, x| x.abs().max(m)),
+            Ok(Elements::Floating(v)) => {
+                v.iter().filter(|x| x.is_finite()).fold(0.0, |m, x| x.abs().max(m))
+            }
             _ => 0.0,
         };
-        Tolerance {
-            rtol: 0.05,
-            atol: 1e-4 + 0.02 * largest,
-        }
+        Tolerance { rtol: 0.05, atol: 1e-4 + 0.02 * largest }
     }
 
     /// With `by` more of an absolute difference.
@@ -103,11 +99,7 @@ fn same_shape(got: &Tensor, want: &Json) -> Result<(), String> {
     if got.dtype() != d {
         return Err(format!("dtype {}, expected {d}", got.dtype()));
     }
-    let want = (
-        ints(&want["size"]),
-        ints(&want["stride"]),
-        want["offset"].as_i64().unwrap_or(0),
-    );
+    let want = (ints(&want["size"]), ints(&want["stride"]), want["offset"].as_i64().unwrap_or(0));
     same_geometry(&geometry(got), &want)
 }
 
@@ -116,10 +108,7 @@ pub(crate) fn same_geometry(got: &Geometry, want: &Geometry) -> Result<(), Strin
         return Err(format!("sizes {:?}, expected {:?}", got.0, want.0));
     }
     if got.1 != want.1 {
-        return Err(format!(
-            "strides {:?}, expected {:?} (sizes {:?})",
-            got.1, want.1, want.0
-        ));
+        return Err(format!("strides {:?}, expected {:?} (sizes {:?})", got.1, want.1, want.0));
     }
     if got.2 != want.2 {
         return Err(format!("offset {}, expected {}", got.2, want.2));
@@ -209,21 +198,14 @@ impl Call<'_> {
     fn at(&self, path: &str) -> Result<&Tensor, String> {
         let mut given = self.case.given.iter();
         let i = given.position(|g| g.path == path);
-        i.map(|i| &self.args[i])
-            .ok_or_else(|| format!("no argument {path}"))
+        i.map(|i| &self.args[i]).ok_or_else(|| format!("no argument {path}"))
     }
 
     /// The results, lists laid flat as the case's outputs are.
     fn results(&self) -> Result<(), String> {
-        let want = self.case.json["outs"]
-            .as_array()
-            .ok_or("the case has no results")?;
+        let want = self.case.json["outs"].as_array().ok_or("the case has no results")?;
         if self.outs.len() != want.len() {
-            return Err(format!(
-                "{} results, {} expected",
-                self.outs.len(),
-                want.len()
-            ));
+            return Err(format!("{} results, {} expected", self.outs.len(), want.len()));
         }
         for (i, (v, w)) in self.outs.iter().zip(want).enumerate() {
             if w.is_null() {
@@ -251,8 +233,7 @@ impl Call<'_> {
                 ));
             }
             for (k, (t, w)) in tensors.iter().zip(list).enumerate() {
-                self.result(t, w, i)
-                    .map_err(|e| format!("result {}: {e}", i + k))?;
+                self.result(t, w, i).map_err(|e| format!("result {}: {e}", i + k))?;
             }
         }
         Ok(())
@@ -276,10 +257,7 @@ impl Call<'_> {
         if self.level == Level::Shape || self.random() {
             return Ok(());
         }
-        if self
-            .vectors()
-            .is_some_and(|kind| kind.has_vectors(position))
-        {
+        if self.vectors().is_some_and(|kind| kind.has_vectors(position)) {
             return Ok(());
         }
         let weak = &self.case.json["weak_outs"][position.to_string()];
@@ -305,10 +283,7 @@ impl Call<'_> {
         }
         match self.inputs().find(|(_, arg)| t.shares_storage_with(arg)) {
             None => Ok(()),
-            Some((g, _)) => Err(format!(
-                "shares the storage of {}, should have its own",
-                g.path
-            )),
+            Some((g, _)) => Err(format!("shares the storage of {}, should have its own", g.path)),
         }
     }
 

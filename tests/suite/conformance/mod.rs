@@ -22,13 +22,9 @@ const SKIPS: &str = include_str!("skips.txt");
 
 fn run_file(name: &str, mode: Mode) {
     let only = std::env::var("CONFORMANCE_OP").unwrap_or_default();
-    let show: usize = std::env::var("CONFORMANCE_SHOW")
-        .ok()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(1);
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/data")
-        .join(name);
+    let show: usize =
+        std::env::var("CONFORMANCE_SHOW").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
     let mut report = Report::default();
     report
         .run_file(&path, mode, &only, &Skips::new(SKIPS))
@@ -171,11 +167,7 @@ fn errors() {
     for file in files::FAIL {
         run_file(file, Mode::Eager);
     }
-    for file in [
-        "public_errors.jsonl.gz",
-        "samples_errors.jsonl.gz",
-        "overlap_errors.jsonl.gz",
-    ] {
+    for file in ["public_errors.jsonl.gz", "samples_errors.jsonl.gz", "overlap_errors.jsonl.gz"] {
         run_file(file, Mode::Compiled);
     }
 }

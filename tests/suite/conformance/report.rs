@@ -22,22 +22,19 @@ impl Skips {
     /// is expected.
     pub(crate) fn reason(&self, case: &Case, mode: Mode, error: Option<&str>) -> Option<&str> {
         let mode = format!("{mode:?}").to_lowercase();
-        self.0
-            .lines()
-            .filter(|l| !l.starts_with('#') && !l.trim().is_empty())
-            .find_map(|l| {
-                let mut parts = l.splitn(4, '\t');
-                let (modes, what, reason) = (parts.next()?, parts.next()?, parts.next()?);
-                let expected = match (parts.next(), error) {
-                    (None, None) => true,
-                    (Some(text), Some(error)) => error.contains(text),
-                    _ => false,
-                };
-                // whichever set of vectors it is of: `public/`, `held_out/`
-                let of_set = case.id.split_once('/').is_some_and(|(_, id)| id == what);
-                let modes = modes.split(',').any(|m| m == mode || m == "all");
-                (modes && expected && (of_set || case.op == what)).then_some(reason)
-            })
+        self.0.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()).find_map(|l| {
+            let mut parts = l.splitn(4, '\t');
+            let (modes, what, reason) = (parts.next()?, parts.next()?, parts.next()?);
+            let expected = match (parts.next(), error) {
+                (None, None) => true,
+                (Some(text), Some(error)) => error.contains(text),
+                _ => false,
+            };
+            // whichever set of vectors it is of: `public/`, `held_out/`
+            let of_set = case.id.split_once('/').is_some_and(|(_, id)| id == what);
+            let modes = modes.split(',').any(|m| m == mode || m == "all");
+            (modes && expected && (of_set || case.op == what)).then_some(reason)
+        })
     }
 }
 
@@ -84,9 +81,7 @@ impl Report {
         let case = match Case::parse(line) {
             Ok(case) => case,
             Err(why) => {
-                tally
-                    .failures
-                    .push((start(line), format!("can not be read: {why}")));
+                tally.failures.push((start(line), format!("can not be read: {why}")));
                 return;
             }
         };

@@ -50,10 +50,7 @@ fn on_meta(case: &Case) -> straightline::Result<(Vec<Value>, Vec<Tensor>)> {
 /// Calls the operator and compares with what PyTorch recorded.
 pub(crate) fn run(case: &Case, mode: Mode) -> Result<(), String> {
     let op = operator(&case.op).map_err(|e| e.to_string())?;
-    let (have, want) = (
-        op.schema().map(ToString::to_string),
-        text(&case.json, "schema"),
-    );
+    let (have, want) = (op.schema().map(ToString::to_string), text(&case.json, "schema"));
     if have.as_deref() != Some(want) {
         return Err(format!("the schema is {have:?}, PyTorch's is {want:?}"));
     }
@@ -66,13 +63,7 @@ pub(crate) fn run(case: &Case, mode: Mode) -> Result<(), String> {
             let (mut stack, args) = on_meta(case).map_err(|e| e.to_string())?;
             op.call_boxed(&mut stack).map_err(|e| e.to_string())?;
             let (outs, level) = (&stack[..], Level::Shape);
-            compare::Call {
-                case,
-                args,
-                outs,
-                level,
-            }
-            .check()
+            compare::Call { case, args, outs, level }.check()
         }
         Mode::Compiled => compiled(case),
     }
@@ -88,13 +79,7 @@ fn eager(case: &Case) -> straightline::Result<Vec<Value>> {
 fn recorded(case: &Case, outs: &[Value]) -> Result<(), String> {
     let args = case.given.iter().map(|g| g.tensor.clone()).collect();
     let level = Level::Values;
-    compare::Call {
-        case,
-        args,
-        outs,
-        level,
-    }
-    .check()
+    compare::Call { case, args, outs, level }.check()
 }
 
 /// The tensors of the stack replaced, in order.
@@ -135,10 +120,7 @@ fn function(
             other => (0, other.clone()),
         };
         *returns.lock().expect("no panic holds it") = stack.iter().map(kind).collect();
-        Ok(stack
-            .iter()
-            .map(|v| v.tensors().cloned().collect())
-            .collect::<Vec<Vec<Tensor>>>())
+        Ok(stack.iter().map(|v| v.tensors().cloned().collect()).collect::<Vec<Vec<Tensor>>>())
     });
     Ok(move |tensors: &Vec<Tensor>| {
         let out = f.call(tensors)?;
@@ -238,10 +220,7 @@ pub(crate) fn run_error(case: &Case, mode: Mode) -> Result<(), String> {
             )),
             _ => Ok(()),
         },
-        Ok(None) => Err(format!(
-            "succeeded, should say: {}",
-            case.json["error"]["message"]
-        )),
+        Ok(None) => Err(format!("succeeded, should say: {}", case.json["error"]["message"])),
         Err(_) => Err("panicked".into()),
     }
 }

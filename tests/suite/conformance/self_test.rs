@@ -17,18 +17,12 @@ use straightline::dispatch::{DispatchKey, Library};
 use straightline::ops::aten;
 
 fn lines(text: &str) -> impl Iterator<Item = Json> {
-    text.lines()
-        .map(|l| serde_json::from_str(l).expect("a line of JSON"))
+    text.lines().map(|l| serde_json::from_str(l).expect("a line of JSON"))
 }
 
 fn vectors() -> BTreeMap<String, Json> {
     lines(include_str!("self_test.jsonl"))
-        .map(|c| {
-            (
-                c["id"].as_str().expect("an id")["self/".len()..].to_string(),
-                c,
-            )
-        })
+        .map(|c| (c["id"].as_str().expect("an id")["self/".len()..].to_string(), c))
         .collect()
 }
 
@@ -39,21 +33,13 @@ fn modes(names: &Json) -> Vec<Mode> {
         "compiled" => Mode::Compiled,
         other => panic!("a mode called {other}"),
     };
-    names
-        .as_str()
-        .expect("modes")
-        .split(' ')
-        .map(mode)
-        .collect()
+    names.as_str().expect("modes").split(' ').map(mode).collect()
 }
 
 /// What holds the value that a pointer names, and its key there.
 fn place<'a>(json: &'a mut Json, pointer: &'a str) -> (&'a mut Json, &'a str) {
     let (parent, key) = pointer.rsplit_once('/').expect("a pointer");
-    (
-        json.pointer_mut(parent).expect("what the pointer names"),
-        key,
-    )
+    (json.pointer_mut(parent).expect("what the pointer names"), key)
 }
 
 fn broken(mut json: Json, how: &Json) -> Json {
@@ -68,13 +54,7 @@ fn broken(mut json: Json, how: &Json) -> Json {
         let (parent, key) = place(&mut json, pointer.as_str().expect("a pointer"));
         match parent {
             Json::Array(list) => drop(list.remove(key.parse::<usize>().expect("a position"))),
-            other => drop(
-                other
-                    .as_object_mut()
-                    .expect("an object")
-                    .remove(key)
-                    .expect("a key"),
-            ),
+            other => drop(other.as_object_mut().expect("an object").remove(key).expect("a key")),
         }
     }
     json
@@ -143,20 +123,11 @@ fn a_skip_names_an_operator_or_a_case() {
     };
     let found = |op, id| reason(op, id, Mode::Eager, None).is_some();
     assert!(found("aten::add", "held_out/aten::add/f32/1"));
-    assert!(!found(
-        "aten::add.Tensor",
-        "held_out/aten::add.Tensor/f32/1"
-    ));
+    assert!(!found("aten::add.Tensor", "held_out/aten::add.Tensor/f32/1"));
     assert!(!found("aten::addmm", "held_out/aten::addmm/f32/1"));
     assert!(found("aten::mul.Tensor", "held_out/aten::mul.Tensor/f32/2"));
-    assert!(!found(
-        "aten::mul.Tensor",
-        "held_out/aten::mul.Tensor/f32/20"
-    ));
-    assert_eq!(
-        reason("aten::add", "x/aten::add/f32/1", Mode::Meta, None),
-        None
-    );
+    assert!(!found("aten::mul.Tensor", "held_out/aten::mul.Tensor/f32/20"));
+    assert_eq!(reason("aten::add", "x/aten::add/f32/1", Mode::Meta, None), None);
     let says = |error| reason("aten::neg", "x/aten::neg/f32/1", Mode::Compiled, error);
     assert_eq!(says(None), None);
     assert_eq!(says(Some("element 1: but yes")), None);

@@ -82,9 +82,7 @@ impl Kind {
         };
         let (first, second) = (wide(first)?, wide(second)?);
         Ok(match self {
-            Kind::Singular {
-                adjoint: is_adjoint,
-            } => {
+            Kind::Singular { adjoint: is_adjoint } => {
                 let third = wide(results[2])?;
                 let (u, s) = (first, second);
                 let vh = if is_adjoint { third } else { adjoint(&third)? };
@@ -125,11 +123,7 @@ impl Kind {
                 let lengths = aten::sum_dim_int_list(&squares, Some(&[-2]), false, None)?;
                 let ones = aten::ones_like(&lengths, None, None, None, None, None)?;
                 vec![
-                    (
-                        "the matrix times its vectors",
-                        a.matmul(&second)?,
-                        scaled(&second, &first)?,
-                    ),
+                    ("the matrix times its vectors", a.matmul(&second)?, scaled(&second, &first)?),
                     ("the vectors' lengths", lengths, ones),
                 ]
             }
@@ -170,9 +164,7 @@ fn vectors_that_make_another_matrix_are_found() {
     let half = aten::mul_scalar(&s, Scalar::Float(0.5)).expect("a product");
     assert!(kind.check(&a, &[&twice, &half, &vh], tol).is_err());
 
-    let square = a
-        .matmul(&a.transpose(0, 1).expect("a view"))
-        .expect("a product");
+    let square = a.matmul(&a.transpose(0, 1).expect("a view")).expect("a product");
     let (w, v) = aten::linalg_eigh(&square, "L").expect("eigenvalues");
     let kind = Kind::Hermitian { upper: false };
     assert_eq!(kind.check(&square, &[&w, &v], tol), Ok(()));

@@ -23,9 +23,7 @@ struct Seen {
 fn run(looked_at: impl Fn(&str) -> bool) -> BTreeMap<String, Seen> {
     let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
     for name in SUCCEED {
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-            .join("tests/data")
-            .join(name);
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
         let file = std::fs::File::open(path).expect("the vectors are in the repository");
         for line in BufReader::new(GzDecoder::new(file)).lines() {
             let line = line.expect("the file can be read");
@@ -53,26 +51,18 @@ fn run(looked_at: impl Fn(&str) -> bool) -> BTreeMap<String, Seen> {
 
 fn check(seen: &BTreeMap<String, Seen>) {
     let calls: usize = seen.values().map(|s| s.calls).sum();
-    let late: Vec<_> = (seen.iter())
-        .filter_map(|(op, s)| s.late.as_ref().map(|l| (op, l)))
-        .collect();
+    let late: Vec<_> =
+        (seen.iter()).filter_map(|(op, s)| s.late.as_ref().map(|l| (op, l))).collect();
     for (op, (first, count)) in &late {
         println!("{op}: {count}; {first}");
     }
     println!("{calls} calls of {} operators", seen.len());
     assert!(calls > 0, "no case was run");
-    assert!(
-        late.is_empty(),
-        "{} operators give operands back too early",
-        late.len()
-    );
+    assert!(late.is_empty(), "{} operators give operands back too early", late.len());
 }
 
 #[test]
-#[cfg_attr(
-    not(debug_assertions),
-    ignore = "only builds with debug assertions watch"
-)]
+#[cfg_attr(not(debug_assertions), ignore = "only builds with debug assertions watch")]
 fn two_calls_are_not_one() {
     let x = Tensor::from_vec([1f32, 2.0], 2).expect("a small tensor");
     let y = x.copied().expect("a small tensor");
@@ -86,10 +76,7 @@ fn two_calls_are_not_one() {
 }
 
 #[test]
-#[cfg_attr(
-    not(debug_assertions),
-    ignore = "only builds with debug assertions watch"
-)]
+#[cfg_attr(not(debug_assertions), ignore = "only builds with debug assertions watch")]
 fn no_operand_is_taken_after_one_has_been_given_back() {
     let only = std::env::var("CONFORMANCE_OP").unwrap_or_default();
     check(&run(|op| op.contains(&only)));

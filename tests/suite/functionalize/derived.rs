@@ -45,8 +45,7 @@ fn bump(name: &str) -> CustomOp {
     .mutates_args(["x"])
     .register()
     .unwrap();
-    op.register_fake(|x: &Tensor, _by: f64| x.zeros_like())
-        .unwrap();
+    op.register_fake(|x: &Tensor, _by: f64| x.zeros_like()).unwrap();
     op
 }
 
@@ -84,10 +83,8 @@ fn a_closed_over_tensor_is_written_at_each_call_and_no_dispatcher_entered() {
     let mut lib = Library::new("derived_state").unwrap();
     let inc = lib.def("inc_(Tensor(a!) x) -> Tensor(a!)").unwrap();
     // what a kernel from outside calls is its own affair; this one calls nothing
-    lib.impl_at("inc_", K::CPU, |x: &Tensor| Ok(x.clone()))
-        .unwrap();
-    lib.impl_at("inc_", K::Meta, |x: &Tensor| Ok(x.clone()))
-        .unwrap();
+    lib.impl_at("inc_", K::CPU, |x: &Tensor| Ok(x.clone())).unwrap();
+    lib.impl_at("inc_", K::Meta, |x: &Tensor| Ok(x.clone())).unwrap();
     let quiet = inc.typed::<(&Tensor,), Tensor>().unwrap();
     let f = compile(move |x: &Tensor| {
         let y = x * 2.0;
@@ -109,10 +106,7 @@ fn a_closed_over_tensor_is_written_at_each_call_and_no_dispatcher_entered() {
         Ok(x + &held)
     });
     for call in 1..4 {
-        assert_eq!(
-            numbers(&f.call(&x()).unwrap()),
-            [2.0 + call as f32, 4.0 + call as f32]
-        );
+        assert_eq!(numbers(&f.call(&x()).unwrap()), [2.0 + call as f32, 4.0 + call as f32]);
     }
     assert_eq!(numbers(&state), [4.0, 5.0]);
 }
@@ -121,11 +115,9 @@ fn a_closed_over_tensor_is_written_at_each_call_and_no_dispatcher_entered() {
 fn lists_options_and_out_arguments() {
     let mut lib = Library::new("derived_kinds").unwrap();
     let each = lib.def("each_(Tensor(a!)[] xs, float by) -> ()").unwrap();
-    lib.impl_at(
-        "each_",
-        K::CompositeExplicitAutograd,
-        |xs: &[Tensor], by: f64| xs.iter().try_for_each(|x| x.add_(by).map(drop)),
-    )
+    lib.impl_at("each_", K::CompositeExplicitAutograd, |xs: &[Tensor], by: f64| {
+        xs.iter().try_for_each(|x| x.add_(by).map(drop))
+    })
     .unwrap();
     let each = each.typed::<(&[Tensor], f64), ()>().unwrap();
     agrees(move |x| {
@@ -134,19 +126,13 @@ fn lists_options_and_out_arguments() {
         Ok(x + y)
     });
 
-    let maybe = lib
-        .def("maybe_(Tensor(a!)? x, Tensor y) -> Tensor")
-        .unwrap();
-    lib.impl_at(
-        "maybe_",
-        K::CompositeExplicitAutograd,
-        |x: Option<&Tensor>, y: &Tensor| {
-            if let Some(x) = x {
-                x.add_(y)?;
-            }
-            y.add(1.0)
-        },
-    )
+    let maybe = lib.def("maybe_(Tensor(a!)? x, Tensor y) -> Tensor").unwrap();
+    lib.impl_at("maybe_", K::CompositeExplicitAutograd, |x: Option<&Tensor>, y: &Tensor| {
+        if let Some(x) = x {
+            x.add_(y)?;
+        }
+        y.add(1.0)
+    })
     .unwrap();
     let maybe = maybe.typed::<(Option<&Tensor>, &Tensor), Tensor>().unwrap();
     agrees(move |x| {
@@ -155,17 +141,9 @@ fn lists_options_and_out_arguments() {
         Ok(a + b + y)
     });
 
-    let square = lib
-        .def("square.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)")
-        .unwrap();
-    lib.impl_at("square.out", K::CPU, |x: &Tensor, out: &Tensor| {
-        out.copy_(&x.mul(x)?)
-    })
-    .unwrap();
-    lib.impl_at("square.out", K::Meta, |_x: &Tensor, out: &Tensor| {
-        Ok(out.clone())
-    })
-    .unwrap();
+    let square = lib.def("square.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)").unwrap();
+    lib.impl_at("square.out", K::CPU, |x: &Tensor, out: &Tensor| out.copy_(&x.mul(x)?)).unwrap();
+    lib.impl_at("square.out", K::Meta, |_x: &Tensor, out: &Tensor| Ok(out.clone())).unwrap();
     let square = square.typed::<(&Tensor, &Tensor), Tensor>().unwrap();
     agrees(move |x| {
         let y = x.zeros_like()?;
@@ -178,15 +156,11 @@ fn lists_options_and_out_arguments() {
 fn operands_that_are_one_value_are_two_tensors_to_the_kernel() {
     let mut lib = Library::new("derived_alias").unwrap();
     let two = lib.def("two_(Tensor(a!) x, Tensor y) -> ()").unwrap();
-    lib.impl_at(
-        "two_",
-        K::CompositeExplicitAutograd,
-        |x: &Tensor, y: &Tensor| {
-            x.add_(1)?;
-            x.add_(&y.copied()?)?;
-            Ok(())
-        },
-    )
+    lib.impl_at("two_", K::CompositeExplicitAutograd, |x: &Tensor, y: &Tensor| {
+        x.add_(1)?;
+        x.add_(&y.copied()?)?;
+        Ok(())
+    })
     .unwrap();
     let two = two.typed::<(&Tensor, &Tensor), ()>().unwrap();
     // the graph has one value for both
@@ -212,17 +186,11 @@ fn operands_that_are_one_value_are_two_tensors_to_the_kernel() {
 #[test]
 fn what_cannot_be_derived_is_refused_by_name() {
     let mut lib = Library::new("derived_not").unwrap();
-    let views = lib
-        .def("views_(Tensor(a!) x, Tensor(b) y) -> Tensor(b)")
-        .unwrap();
-    lib.impl_at(
-        "views_",
-        K::CompositeExplicitAutograd,
-        |x: &Tensor, y: &Tensor| {
-            x.add_(1)?;
-            y.select(0, 0)
-        },
-    )
+    let views = lib.def("views_(Tensor(a!) x, Tensor(b) y) -> Tensor(b)").unwrap();
+    lib.impl_at("views_", K::CompositeExplicitAutograd, |x: &Tensor, y: &Tensor| {
+        x.add_(1)?;
+        y.select(0, 0)
+    })
     .unwrap();
     let views = views.typed::<(&Tensor, &Tensor), Tensor>().unwrap();
     let error = refused(move |x: &Tensor| views.call((&(x * 1.0), x)));
@@ -257,13 +225,7 @@ fn it_goes_with_the_original_and_so_do_plans() {
         Ok(x + 0.0)
     });
     assert_eq!(numbers(&f.call(&x()).unwrap()), [2.0, 3.0]);
-    assert_eq!(
-        names(),
-        [
-            "derived_gone::bump",
-            "derived_gone::bump_auto_functionalized"
-        ]
-    );
+    assert_eq!(names(), ["derived_gone::bump", "derived_gone::bump_auto_functionalized"]);
     drop(op);
     assert_eq!(names(), Vec::<String>::new());
     assert!(f.eager(&x()).is_err() && f.call(&x()).is_err());

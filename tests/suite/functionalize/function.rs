@@ -97,20 +97,12 @@ fn no_operator_writes_and_the_results_are_those_of_the_function() -> Result<()> 
             assert_eq!(got.len(), expected.len());
             for (g, e) in got.iter().zip(&expected) {
                 assert!(g.equal(e)?, "program {i}: {g} and {e}");
-                assert_eq!(
-                    (g.strides(), g.dtype()),
-                    (e.strides(), e.dtype()),
-                    "program {i}"
-                );
+                assert_eq!((g.strides(), g.dtype()), (e.strides(), e.dtype()), "program {i}");
                 for (other, of) in got.iter().zip(&expected) {
                     let same = e.shares_storage_with(of);
                     assert_eq!(g.shares_storage_with(other), same, "program {i}");
                 }
-                assert_eq!(
-                    g.shares_storage_with(&x),
-                    e.shares_storage_with(&x),
-                    "program {i}"
-                );
+                assert_eq!(g.shares_storage_with(&x), e.shares_storage_with(&x), "program {i}");
             }
         }
     }
@@ -140,14 +132,8 @@ fn what_the_function_writes_of_its_arguments_is_written_once_at_the_end() -> Res
     });
     assert!(y.equal(&x)? && state.equal(&after)?);
     let first = calls.iter().position(|op| writes(op)).unwrap();
-    let ends = calls[first..]
-        .iter()
-        .filter(|op| writes(op) || op.contains("add"));
-    assert_eq!(
-        ends.collect::<Vec<_>>(),
-        ["aten::copy_", "aten::copy_"],
-        "{calls:?}"
-    );
+    let ends = calls[first..].iter().filter(|op| writes(op) || op.contains("add"));
+    assert_eq!(ends.collect::<Vec<_>>(), ["aten::copy_", "aten::copy_"], "{calls:?}");
     Ok(())
 }
 
@@ -241,9 +227,7 @@ fn writes_through_conjugate_and_negative_views() -> Result<()> {
         },
     ];
     for f in programs {
-        let x = Tensor::arange(24)?
-            .to_dtype(DType::F32)?
-            .reshape([4, 3, 2])?;
+        let x = Tensor::arange(24)?.to_dtype(DType::F32)?.reshape([4, 3, 2])?;
         let (want, got) = (f(&x)?, functionalize(f).call(&x)?);
         for (got, want) in got.iter().zip(&want) {
             assert_eq!(

@@ -94,23 +94,12 @@ fn arguments_that_overlap_are_one_base() {
     f.call(&overlapping(&counting(6))).unwrap();
     assert_eq!(f.variants(), 1);
     let base = counting(7);
-    f.call(&(
-        base.slice(0, 0, 4, 1).unwrap(),
-        base.slice(0, 3, 7, 1).unwrap(),
-    ))
-    .unwrap();
+    f.call(&(base.slice(0, 0, 4, 1).unwrap(), base.slice(0, 3, 7, 1).unwrap())).unwrap();
     assert_eq!(numbers(&base), [10.0, 11.0, 12.0, 26.0, 8.0, 10.0, 12.0]);
     assert_eq!(f.variants(), 2);
     let base = counting(8);
-    f.call(&(
-        base.slice(0, 0, 4, 1).unwrap(),
-        base.slice(0, 4, 8, 1).unwrap(),
-    ))
-    .unwrap();
-    assert_eq!(
-        numbers(&base),
-        [10.0, 11.0, 12.0, 13.0, 8.0, 10.0, 12.0, 14.0]
-    );
+    f.call(&(base.slice(0, 0, 4, 1).unwrap(), base.slice(0, 4, 8, 1).unwrap())).unwrap();
+    assert_eq!(numbers(&base), [10.0, 11.0, 12.0, 13.0, 8.0, 10.0, 12.0, 14.0]);
     assert_eq!(f.variants(), 3);
     let text = f.explain().variants[0].guards.clone();
     assert!(text.contains("8 bytes further on"), "{text}");
@@ -144,10 +133,7 @@ fn memory_beside_an_argument_is_reached_and_written() {
         let base = counting(n);
         let got = f.call(&base.slice(0, 2, 4, 1).unwrap()).unwrap();
         assert_eq!(numbers(&got), [1.0, 4.0]);
-        assert_eq!(
-            numbers(&base)[..8],
-            [0.0, 1.0, 0.0, 3.0, 0.0, 5.0, 0.0, 7.0]
-        );
+        assert_eq!(numbers(&base)[..8], [0.0, 1.0, 0.0, 3.0, 0.0, 5.0, 0.0, 7.0]);
     }
 }
 
@@ -186,15 +172,8 @@ fn errors_agree_with_eager() {
     for (i, f) in functions.into_iter().enumerate() {
         let text = |e: ErrorText| e.0;
         let eager = f(&counting(4)).map_err(ErrorText::of).map(drop);
-        let compiled = compile(f)
-            .call(&counting(4))
-            .map_err(ErrorText::of)
-            .map(drop);
-        assert_eq!(
-            eager.map_err(text).unwrap_err(),
-            compiled.map_err(text).unwrap_err(),
-            "{i}"
-        );
+        let compiled = compile(f).call(&counting(4)).map_err(ErrorText::of).map(drop);
+        assert_eq!(eager.map_err(text).unwrap_err(), compiled.map_err(text).unwrap_err(), "{i}");
     }
 }
 
@@ -228,9 +207,7 @@ fn a_wrapper_that_leaks_out_of_its_capture_has_its_value() {
 fn bytes_seen_as_another_dtype() {
     let f = compile(|x: &Tensor| {
         let y = x.copied()?;
-        aten::view_dtype(&y, DType::I32)?
-            .slice(0, 0, 2, 1)?
-            .fill_(0x4000_0000)?;
+        aten::view_dtype(&y, DType::I32)?.slice(0, 0, 2, 1)?.fill_(0x4000_0000)?;
         Ok(y)
     });
     assert_eq!(numbers(&f.call(&counting(3)).unwrap()), [2.0, 2.0, 2.0]);
@@ -274,10 +251,7 @@ fn a_tensor_is_given_the_memory_of_another() {
     // the caller's own tensor would have to change
     let f = compile(|x: &Tensor| aten::set_source_tensor_(x, &(x * 2.0)));
     let err = f.call(&counting(4)).unwrap_err();
-    assert!(
-        err.to_string().contains("gives a tensor other memory"),
-        "{err}"
-    );
+    assert!(err.to_string().contains("gives a tensor other memory"), "{err}");
 }
 
 #[test]
@@ -318,10 +292,7 @@ fn a_write_stays_where_a_smaller_out_no_longer_reaches() {
         write(&eager).unwrap();
         f.call(&compiled).unwrap();
         assert_eq!(compiled.sizes(), [2]);
-        assert_eq!(
-            numbers(&whole(&eager)),
-            [-10.0, -11.0, 12.0, 13.0, 14.0, 15.0]
-        );
+        assert_eq!(numbers(&whole(&eager)), [-10.0, -11.0, 12.0, 13.0, 14.0, 15.0]);
         assert_eq!(numbers(&whole(&compiled)), numbers(&whole(&eager)));
     }
 }

@@ -15,22 +15,12 @@ fn what_is_written_by_index_lies_apart_from_what_is_read() {
     let writes: [(&str, Write); 9] = [
         ("scatter_", |x, i, s| aten::scatter_src_(x, 0, i, s)),
         ("scatter_add_", |x, i, s| aten::scatter_add_(x, 0, i, s)),
-        ("scatter_reduce_", |x, i, s| {
-            aten::scatter_reduce_two_(x, 0, i, s, "prod", false)
-        }),
-        ("index_add_", |x, i, s| {
-            aten::index_add_(x, 0, i, s, 1.into())
-        }),
+        ("scatter_reduce_", |x, i, s| aten::scatter_reduce_two_(x, 0, i, s, "prod", false)),
+        ("index_add_", |x, i, s| aten::index_add_(x, 0, i, s, 1.into())),
         ("index_copy_", |x, i, s| aten::index_copy_(x, 0, i, s)),
-        ("index_reduce_", |x, i, s| {
-            aten::index_reduce_(x, 0, i, s, "prod", true)
-        }),
-        ("index_put_", |x, i, s| {
-            aten::index_put_(x, &[Some(i.clone())], s, false)
-        }),
-        ("index_put_ accumulating", |x, i, s| {
-            aten::index_put_(x, &[Some(i.clone())], s, true)
-        }),
+        ("index_reduce_", |x, i, s| aten::index_reduce_(x, 0, i, s, "prod", true)),
+        ("index_put_", |x, i, s| aten::index_put_(x, &[Some(i.clone())], s, false)),
+        ("index_put_ accumulating", |x, i, s| aten::index_put_(x, &[Some(i.clone())], s, true)),
         ("put_", |x, i, s| aten::put_(x, i, s, false)),
     ];
     let index = Tensor::from_slice(&[1i64, 0, 3, 2], [4]).unwrap();

@@ -226,19 +226,17 @@ impl Dice {
             Value::Int(_) => Value::Int(self.int()),
             Value::Double(_) => Value::Double(self.float()),
             Value::String(_) => Value::String(
-                self.of(&[
-                    "", "none", "mean", "sum", "floor", "trunc", "ij", "amax", "tanh", "x",
-                ])
-                .to_string(),
+                self.of(&["", "none", "mean", "sum", "floor", "trunc", "ij", "amax", "tanh", "x"])
+                    .to_string(),
             ),
             Value::DType(_) => Value::DType(self.dtype()),
             Value::IntList(l) => Value::IntList(self.list(l, &mut |d, _| d.int())),
             Value::DoubleList(l) => Value::DoubleList(self.list(l, &mut |d, _| d.float())),
             Value::BoolList(l) => Value::BoolList(self.list(l, &mut |_, b| !b)),
             Value::ScalarList(l) => Value::ScalarList(self.list(l, &mut |d, _| d.scalar())),
-            Value::TensorList(l) => Value::TensorList(self.list(l, &mut |d, t| {
-                d.tensor(t, others).unwrap_or_else(|_| t.clone())
-            })),
+            Value::TensorList(l) => Value::TensorList(
+                self.list(l, &mut |d, t| d.tensor(t, others).unwrap_or_else(|_| t.clone())),
+            ),
             Value::OptionalTensorList(l) => {
                 Value::OptionalTensorList(self.list(l, &mut |d, t| match t {
                     Some(_) if d.one_in(4) => None,

@@ -48,11 +48,7 @@ impl Layout {
             geometry,
             dim: dice.below(3),
             numbers: std::array::from_fn(|_| dice.below(4) as i64),
-            share: if geometry == Geometry::Empty {
-                4
-            } else {
-                dice.below(4) + 1
-            },
+            share: if geometry == Geometry::Empty { 4 } else { dice.below(4) + 1 },
         }
     }
 
@@ -175,9 +171,7 @@ impl Surroundings {
             return Ok(None);
         }
         let (sizes, strides, offset) = shape(t);
-        let last: i64 = (sizes.iter().zip(&strides))
-            .map(|(n, s)| (n - 1).max(0) * s)
-            .sum();
+        let last: i64 = (sizes.iter().zip(&strides)).map(|(n, s)| (n - 1).max(0) * s).sum();
         // the margins behind the last element: as many as there are
         let mut elements = if t.numel() == 0 { 0 } else { offset + last + 1 };
         while elements < 1 << 16 && aten::as_strided(t, &[elements + 1], &[1], Some(0)).is_ok() {
@@ -218,10 +212,7 @@ impl Surroundings {
         let now = bytes(&self.tensor, elements).map_err(|e| e.to_string())?;
         let changed = (0..now.len()).find(|i| !self.own[*i] && now[*i] != self.bytes[*i]);
         changed.map_or(Ok(()), |i| {
-            Err(format!(
-                "byte {i} of the storage of {:?} has changed",
-                self.shape
-            ))
+            Err(format!("byte {i} of the storage of {:?} has changed", self.shape))
         })
     }
 }

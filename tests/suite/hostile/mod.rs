@@ -36,14 +36,7 @@ use straightline_runtime::memory::guard::{Guard, fill_with, guard};
 
 /// The same tensor without memory.
 fn to_meta(t: &Tensor) -> Result<Tensor> {
-    aten::empty_strided(
-        t.sizes(),
-        t.strides(),
-        Some(t.dtype()),
-        None,
-        Some(Device::META),
-        None,
-    )
+    aten::empty_strided(t.sizes(), t.strides(), Some(t.dtype()), None, Some(Device::META), None)
 }
 
 /// The values with `f` done to each tensor.
@@ -58,9 +51,7 @@ fn map_tensors(
                 Value::TensorList(l.iter().map(&mut *f).collect::<Result<_>>()?)
             }
             Value::OptionalTensorList(l) => Value::OptionalTensorList(
-                l.iter()
-                    .map(|t| t.as_ref().map(&mut *f).transpose())
-                    .collect::<Result<_>>()?,
+                l.iter().map(|t| t.as_ref().map(&mut *f).transpose()).collect::<Result<_>>()?,
             ),
             other => other.clone(),
         })
@@ -98,10 +89,7 @@ fn described(op: &str, stack: &[Value]) -> String {
             Value::Tensor(t) => tensor(t),
             Value::TensorList(l) => format!("{:?}", l.iter().map(tensor).collect::<Vec<_>>()),
             Value::OptionalTensorList(l) => {
-                format!(
-                    "{:?}",
-                    l.iter().map(|t| t.as_ref().map(tensor)).collect::<Vec<_>>()
-                )
+                format!("{:?}", l.iter().map(|t| t.as_ref().map(tensor)).collect::<Vec<_>>())
             }
             other => format!("{other:?}"),
         })
@@ -110,10 +98,7 @@ fn described(op: &str, stack: &[Value]) -> String {
 }
 
 fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name)
-        .ok()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(default)
+    std::env::var(name).ok().and_then(|s| s.parse().ok()).unwrap_or(default)
 }
 
 /// How a call is made.
@@ -135,11 +120,7 @@ fn make(op: OperatorHandle, stack: &[Value], mode: Mode) {
             let mut given = |t: &Tensor| Ok(next.next().unwrap_or_else(|| t.clone()));
             let mut stack = map_tensors(&template, &mut given)?;
             op.call_boxed(&mut stack)?;
-            Ok(stack
-                .iter()
-                .flat_map(Value::tensors)
-                .cloned()
-                .collect::<Vec<_>>())
+            Ok(stack.iter().flat_map(Value::tensors).cloned().collect::<Vec<_>>())
         });
         for _ in 0..2 {
             if let Ok(results) = f.call(&inputs) {
@@ -169,9 +150,7 @@ fn make(op: OperatorHandle, stack: &[Value], mode: Mode) {
 /// Whether equal arguments give equal results, all of which the operator writes.
 fn promises_all(op: OperatorHandle) -> bool {
     let name = op.name().to_string();
-    let raw = ["empty", "resize", "expand_copy"]
-        .iter()
-        .any(|n| name.contains(n));
+    let raw = ["empty", "resize", "expand_copy"].iter().any(|n| name.contains(n));
     let writes = op.schema().is_none_or(|s| s.is_mutable() || s.is_view());
     !raw && !writes && op.effects().is_mergeable()
 }
@@ -182,12 +161,8 @@ fn same(a: &Tensor, b: &Tensor) -> bool {
         let t = t.resolve_conj().and_then(|t| t.resolve_neg()).ok()?;
         let t = aten::clone(&t, Some(MemoryFormat::Contiguous)).ok()?;
         let n = t.numel() * t.dtype().size() as i64;
-        (n < 1 << 20).then(|| {
-            aten::view_dtype(&t.view(&[-1]).ok()?, DType::U8)
-                .ok()?
-                .to_vec::<u8>()
-                .ok()
-        })?
+        (n < 1 << 20)
+            .then(|| aten::view_dtype(&t.view(&[-1]).ok()?, DType::U8).ok()?.to_vec::<u8>().ok())?
     };
     bytes(a) == bytes(b)
 }
@@ -338,19 +313,13 @@ impl Run {
             println!("{why}\n    {n} times, first in {example}");
         }
         println!("{} calls", self.made);
-        assert!(
-            self.made > 0 && self.failed.is_empty(),
-            "{} failures",
-            self.failed.len()
-        );
+        assert!(self.made > 0 && self.failed.is_empty(), "{} failures", self.failed.len());
     }
 }
 
 /// The recorded calls of a file, with their operators.
 pub(crate) fn recorded(file: &str) -> impl Iterator<Item = (String, String)> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/data")
-        .join(file);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(file);
     let file = std::fs::File::open(path).expect("the vectors are in the repository");
     BufReader::new(GzDecoder::new(file)).lines().map(|line| {
         let line = line.expect("the file is text");
@@ -443,9 +412,7 @@ fn no_geometry_makes_an_operator_touch_memory_beside_its_operands() {
             let alone = |a: &&Surroundings| !around.iter().any(|b| a.shares_storage_with(b));
             let watched: Vec<&Surroundings> = around.iter().filter(alone).collect();
             let mode = run.mode(&mut dice);
-            run.make(i, &op, &stack, mode, || {
-                watched.iter().try_for_each(|s| s.check())
-            });
+            run.make(i, &op, &stack, mode, || watched.iter().try_for_each(|s| s.check()));
         }
     }
     run.finish();

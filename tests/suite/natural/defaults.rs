@@ -53,23 +53,14 @@ fn reductions() -> Result<()> {
     near(&x.norm_dim(1)?, [14f32.sqrt(), 155f32.sqrt()]);
     near(&x.norm_with(1, (), false)?, [27.0]);
     is(&tensor([[0, 1, 2], [3, 0, 0]])?.count_nonzero()?, [3i64]);
-    is(
-        &tensor([[0, 1, 2], [3, 0, 0]])?.count_nonzero_dim(1)?,
-        [2i64, 1],
-    );
+    is(&tensor([[0, 1, 2], [3, 0, 0]])?.count_nonzero_dim(1)?, [2i64, 1]);
     is(&tensor([1, 3])?.bincount()?, [0i64, 1, 0, 1]);
     is(&tensor([1])?.bincount_with(3)?, [0i64, 1, 0]);
     assert!(x.allclose(&(&x + 1e-7))? && !x.allclose(&(&x + 1e-3))?);
-    is(
-        &tensor([1.0, 2.0])?.isclose(&tensor([1.0, 3.0])?)?,
-        [true, false],
-    );
+    is(&tensor([1.0, 2.0])?.isclose(&tensor([1.0, 3.0])?)?, [true, false]);
     near(&x.dist(&x)?, [0.0]);
     near(&tensor([[1.0, 0.0]])?.cdist(&tensor([[1.0, 2.0]])?)?, [2.0]);
-    near(
-        &tensor([[1.0, 0.0]])?.cosine_similarity(&tensor([[1.0, 0.0]])?)?,
-        [1.0],
-    );
+    near(&tensor([[1.0, 0.0]])?.cosine_similarity(&tensor([[1.0, 0.0]])?)?, [1.0]);
     Ok(())
 }
 
@@ -95,59 +86,30 @@ fn shapes() -> Result<()> {
     is(&m.repeat_interleave(2)?, [1i64, 1, 2, 2, 3, 3, 4, 4]);
     is(&m.repeat_interleave_dim(2, 1)?, [1i64, 1, 2, 2, 3, 3, 4, 4]);
     is(&tensor([1.0])?.pad([1, 1])?, [0f32, 1.0, 0.0]);
-    is(
-        &tensor([1.0])?.pad_with([1, 0], "constant", 7.0)?,
-        [7f32, 1.0],
-    );
-    is(
-        &tensor([1, 2, 3])?.index_put_(&[Some(tensor([0])?)], &tensor([9])?, false)?,
-        [9i64, 2, 3],
-    );
+    is(&tensor([1.0])?.pad_with([1, 0], "constant", 7.0)?, [7f32, 1.0]);
+    is(&tensor([1, 2, 3])?.index_put_(&[Some(tensor([0])?)], &tensor([9])?, false)?, [9i64, 2, 3]);
     Ok(())
 }
 
 #[test]
 fn layers() -> Result<()> {
-    let (x, w, b) = (
-        Tensor::ones([1, 2, 4, 4])?,
-        Tensor::ones([4, 2, 3, 3])?,
-        Tensor::ones(4)?,
-    );
+    let (x, w, b) = (Tensor::ones([1, 2, 4, 4])?, Tensor::ones([4, 2, 3, 3])?, Tensor::ones(4)?);
     let plain = x.conv2d(&w, None, 1, 0)?;
     assert_eq!(plain.shape(), [1, 4, 2, 2]);
     // a bias that may be missing: a tensor, `Some` of one, and a field that is an `Option`
     let bias = Some(b.clone());
-    for y in [
-        x.conv2d(&w, &b, 1, 0)?,
-        x.conv2d(&w, Some(&b), 1, 0)?,
-        x.conv2d(&w, &bias, 1, 0)?,
-    ] {
+    for y in [x.conv2d(&w, &b, 1, 0)?, x.conv2d(&w, Some(&b), 1, 0)?, x.conv2d(&w, &bias, 1, 0)?] {
         assert_close(&y, &(&plain + 1.0))?;
     }
-    let options = ConvOptions::default()
-        .stride(2)
-        .padding((1, 0))
-        .dilation([1, 1])
-        .groups(2);
+    let options = ConvOptions::default().stride(2).padding((1, 0)).dilation([1, 1]).groups(2);
     let y = x.conv2d_with(&w.narrow(1, 0, 1)?, &b, options)?;
     near(&y.i((0, 0))?, [7.0, 10.0]);
     let up = Tensor::ones([1, 1, 2, 2])?;
-    let y = up.conv_transpose2d_with(
-        &up,
-        None,
-        ConvOptions::default().stride(2).output_padding(1),
-    );
+    let y = up.conv_transpose2d_with(&up, None, ConvOptions::default().stride(2).output_padding(1));
     assert_eq!(y?.shape(), [1, 1, 5, 5]);
     // one number for each dimension or for all, and nothing else
-    assert!(
-        x.conv2d_with(&w, None, ConvOptions::default().stride([1, 1, 1]))
-            .is_err()
-    );
-    for (n, sizes) in [
-        (1, vec![1, 2, 4]),
-        (2, vec![1, 2, 4, 4]),
-        (3, vec![1, 2, 4, 4, 4]),
-    ] {
+    assert!(x.conv2d_with(&w, None, ConvOptions::default().stride([1, 1, 1])).is_err());
+    for (n, sizes) in [(1, vec![1, 2, 4]), (2, vec![1, 2, 4, 4]), (3, vec![1, 2, 4, 4, 4])] {
         let x = Tensor::arange(2 * 4i64.pow(n))?.float()?.reshape(&sizes)?;
         let (max, mean) = match n {
             1 => (x.max_pool1d(2)?, x.avg_pool1d(2)?),
@@ -160,18 +122,11 @@ fn layers() -> Result<()> {
         assert_eq!(max.flatten()?.i(0)?.item::<f32>()?, first);
         assert_eq!(mean.flatten()?.i(0)?.item::<f32>()?, first / 2.0);
     }
-    let y = x.max_pool2d_with(
-        (3, 3),
-        PoolOptions::default().stride(1).padding(1).ceil_mode(true),
-    )?;
+    let y =
+        x.max_pool2d_with((3, 3), PoolOptions::default().stride(1).padding(1).ceil_mode(true))?;
     assert_eq!(y.shape(), [1, 2, 4, 4]);
     let refused = x.max_pool2d_with(2, PoolOptions::default().count_include_pad(false));
-    assert!(
-        refused
-            .expect_err("maxima")
-            .to_string()
-            .contains("count_include_pad")
-    );
+    assert!(refused.expect_err("maxima").to_string().contains("count_include_pad"));
     let refused = x.avg_pool2d_with(2, PoolOptions::default().dilation(2));
     assert!(refused.expect_err("means").to_string().contains("dilation"));
     near(&x.adaptive_avg_pool2d(1)?, [1.0, 1.0]);
@@ -182,17 +137,9 @@ fn layers() -> Result<()> {
     let how = InterpolateOptions::default();
     let y = x.interpolate_with(how.clone().scale(2).mode("bilinear"))?;
     near(&y.i((0, 0, 0))?, [1.0, 1.25, 1.75, 2.0]);
-    let y = x.interpolate_with(
-        how.clone()
-            .size((1, 3))
-            .mode("bilinear")
-            .align_corners(true),
-    )?;
+    let y = x.interpolate_with(how.clone().size((1, 3)).mode("bilinear").align_corners(true))?;
     near(&y, [1.0, 1.5, 2.0]);
-    near(
-        &x.interpolate_with(how.clone().scale(0.5).mode("area"))?,
-        [1.5],
-    );
+    near(&x.interpolate_with(how.clone().scale(0.5).mode("area"))?, [1.5]);
     for refused in [
         how.clone(),
         how.clone().scale(2).size(2),
@@ -201,26 +148,15 @@ fn layers() -> Result<()> {
         how.clone().scale(2).align_corners(false),
         how.scale(2).mode("closest"),
     ] {
-        let said = x
-            .interpolate_with(refused)
-            .expect_err("what it does not have");
+        let said = x.interpolate_with(refused).expect_err("what it does not have");
         assert!(said.to_string().contains("interpolate()"), "{said}");
     }
     let x = tensor([[1.0, 3.0], [2.0, 6.0]])?;
     let (w, b) = (tensor([2.0, 2.0])?, tensor([1.0, 0.0])?);
-    assert_close(
-        &x.layer_norm_with(2, &w, &b, 1e-5)?,
-        &(x.layer_norm(2)? * &w + &b),
-    )?;
+    assert_close(&x.layer_norm_with(2, &w, &b, 1e-5)?, &(x.layer_norm(2)? * &w + &b))?;
     assert_close(&x.rms_norm_with([2], &w, 0.0)?, &(x.rms_norm([2])? * &w))?;
-    assert_close(
-        &x.group_norm_with(1, &w, &b, 1e-5)?,
-        &(x.group_norm(1)? * &w + &b),
-    )?;
-    assert_close(
-        &x.batch_norm_with(&b, &w, None, &b, 1e-5)?,
-        &(x.batch_norm(&b, &w)? + &b),
-    )?;
+    assert_close(&x.group_norm_with(1, &w, &b, 1e-5)?, &(x.group_norm(1)? * &w + &b))?;
+    assert_close(&x.batch_norm_with(&b, &w, None, &b, 1e-5)?, &(x.batch_norm(&b, &w)? + &b))?;
     assert_close(&x.linear(&x, &b)?, &(x.linear(&x, None)? + &b))?;
     let looks = x.scaled_dot_product_attention_with(&x, &x, None, true)?;
     near(&looks.i(0)?, [1.0, 3.0]);
@@ -248,34 +184,19 @@ fn losses() -> Result<()> {
     let each = [0.126_928, 0.693_147_2];
     near(&logits.cross_entropy(&target)?, [(each[0] + each[1]) / 2.0]);
     let none = CrossEntropyOptions::default().reduction(Reduction::None);
-    near(
-        &logits.cross_entropy_with(&target, none.clone().ignore_index(1))?,
-        [each[0], 0.0],
-    );
+    near(&logits.cross_entropy_with(&target, none.clone().ignore_index(1))?, [each[0], 0.0]);
     near(
         &logits.cross_entropy_with(&target, none.clone().weight(&tensor([2.0, 1.0])?))?,
         [2.0 * each[0], each[1]],
     );
     // half of the target on each of two classes: the mean of the negative log-probabilities
-    near(
-        &logits.cross_entropy_with(&target, none.label_smoothing(1.0))?,
-        [1.126_928, 0.693_147_2],
-    );
+    near(&logits.cross_entropy_with(&target, none.label_smoothing(1.0))?, [1.126_928, 0.693_147_2]);
     let logs = logits.log_softmax(1)?;
     assert_close(&logs.nll_loss(&target)?, &logits.cross_entropy(&target)?)?;
-    near(
-        &logs.nll_loss_with(&target, None, 0, Reduction::Sum)?,
-        [each[1]],
-    );
+    near(&logs.nll_loss_with(&target, None, 0, Reduction::Sum)?, [each[1]]);
     let p = tensor([0.5, 0.5])?;
-    near(
-        &p.binary_cross_entropy_with(&y.clamp(0, 1)?, None, Reduction::Sum)?,
-        [1.386_294_4],
-    );
-    near(
-        &p.log()?.kl_div_with(&p.log()?, Reduction::Sum, true)?,
-        [0.0],
-    );
+    near(&p.binary_cross_entropy_with(&y.clamp(0, 1)?, None, Reduction::Sum)?, [1.386_294_4]);
+    near(&p.log()?.kl_div_with(&p.log()?, Reduction::Sum, true)?, [0.0]);
     Ok(())
 }
 
@@ -302,21 +223,13 @@ fn conversions() -> Result<()> {
     // the tensor itself where nothing changes
     assert!(x.to(DType::F32)?.shares_storage_with(&x) && x.float()?.shares_storage_with(&x));
     assert!(x.to(&Device::META)?.device().is_meta());
-    assert!(
-        x.to(Generator::new(1))
-            .expect_err("draws nothing")
-            .to_string()
-            .contains("generator")
-    );
+    assert!(x.to(Generator::new(1)).expect_err("draws nothing").to_string().contains("generator"));
     Ok(())
 }
 
 #[test]
 fn a_second_tensor_is_borrowed_or_handed_over() -> Result<()> {
-    let (x, w) = (
-        tensor([[1.0, 2.0]])?,
-        std::sync::Arc::new(tensor([[3.0, 4.0]])?),
-    );
+    let (x, w) = (tensor([[1.0, 2.0]])?, std::sync::Arc::new(tensor([[3.0, 4.0]])?));
     near(&x.matmul(w.t()?)?, [11.0]);
     near(&x.linear(&w, None)?, [11.0]);
     near(&x.mse_loss(&&*w)?, [4.0]);

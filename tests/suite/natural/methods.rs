@@ -51,12 +51,7 @@ fn statistics() -> Result<()> {
     assert_eq!(x.quantile_keepdim([0.1, 0.5, 0.9], 0)?.shape(), [3, 1, 3]);
     assert_eq!(x.quantile_keepdim(0.5, -1)?.shape(), [2, 1]);
     assert!(x.quantile(1.5).is_err() && tensor([1])?.quantile(0.5).is_err());
-    assert!(
-        tensor([1.0, f64::NAN])?
-            .quantile(0.0)?
-            .item::<f32>()?
-            .is_nan()
-    );
+    assert!(tensor([1.0, f64::NAN])?.quantile(0.0)?.item::<f32>()?.is_nan());
     near(&x.cov()?, [1.0, 2.5, 2.5, 7.0]);
     near(&x.corrcoef()?, [1.0, 0.944_911_2, 0.944_911_2, 1.0]);
     near(&x.i(0)?.cov()?, [1.0]);
@@ -111,10 +106,7 @@ fn parts_and_places() -> Result<()> {
     is(&x.rot90_dims(2, (0, 1))?, [5i64, 4, 3, 2, 1, 0]);
     is(&tensor([1, 2])?.diag_embed()?, [1i64, 0, 0, 2]);
     assert_eq!(x.argwhere()?.shape(), [5, 2]);
-    is(
-        &x.select_scatter(&tensor([7, 7, 7])?, 0, 0)?,
-        [7i64, 7, 7, 3, 4, 5],
-    );
+    is(&x.select_scatter(&tensor([7, 7, 7])?, 0, 0)?, [7i64, 7, 7, 3, 4, 5]);
     is(&x.new_full([2], 9)?, [9i64, 9]);
     assert_eq!(x.new_zeros([2])?.dtype(), DType::I64);
     assert_eq!(x.flatten()?.reshape_as(&x)?.shape(), [2, 3]);
@@ -122,10 +114,7 @@ fn parts_and_places() -> Result<()> {
     assert_eq!(Tensor::block_diag([&x, &x])?.shape(), [4, 6]);
     let at = tensor([[0, 2], [1, 1]])?;
     is(&x.scatter(1, &at, 9)?, [9i64, 1, 9, 3, 9, 5]);
-    is(
-        &x.scatter(1, &at, &tensor([[8, 9], [6, 7]])?)?,
-        [8i64, 1, 9, 3, 7, 5],
-    );
+    is(&x.scatter(1, &at, &tensor([[8, 9], [6, 7]])?)?, [8i64, 1, 9, 3, 7, 5]);
     // references to references, as arguments of a closure have them
     let joined = |x: &Tensor| Tensor::cat([&x, &x], 0);
     assert_eq!(joined(&x)?.shape(), [4, 3]);
@@ -139,10 +128,7 @@ fn in_place() -> Result<()> {
     let x = Tensor::zeros([3])?;
     let at = tensor([2, 0])?;
     is(&x.scatter_(0, &at, 5)?, [5f32, 0.0, 5.0]);
-    is(
-        &x.index_add_(0, &at, &tensor([1.0, 2.0])?)?,
-        [7f32, 0.0, 6.0],
-    );
+    is(&x.index_add_(0, &at, &tensor([1.0, 2.0])?)?, [7f32, 0.0, 6.0]);
     is(&x.index_fill_(0, &tensor([1])?, -1)?, [7f32, -1.0, 6.0]);
     is(&x.lerp_(&Tensor::zeros([3])?, 0.5)?, [3.5f32, -0.5, 3.0]);
     is(&x.addcmul_with_(&x, &x, 0)?, [3.5f32, -0.5, 3.0]);
@@ -153,10 +139,7 @@ fn in_place() -> Result<()> {
     assert!(x.random_(3, 5)?.ge(3)?.all()?.item::<bool>()?);
     let w = Tensor::ones([2, 2])?;
     is(&w.triu_()?, [1f32, 1.0, 0.0, 1.0]);
-    is(
-        &w.addmm_(&w.copied()?, &w.copied()?)?,
-        [2f32, 3.0, 0.0, 2.0],
-    );
+    is(&w.addmm_(&w.copied()?, &w.copied()?)?, [2f32, 3.0, 0.0, 2.0]);
     Ok(())
 }
 

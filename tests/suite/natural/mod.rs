@@ -21,9 +21,6 @@ fn near<const N: usize>(t: &Tensor, elements: [f32; N]) {
     let t = t.to_vec::<f32>().expect("f32");
     assert_eq!(t.len(), N);
     for (a, b) in t.iter().zip(elements) {
-        assert!(
-            (a - b).abs() <= 1e-5 * (1.0 + b.abs()),
-            "{t:?} and {elements:?}"
-        );
+        assert!((a - b).abs() <= 1e-5 * (1.0 + b.abs()), "{t:?} and {elements:?}");
     }
 }

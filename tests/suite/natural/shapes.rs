@@ -13,15 +13,9 @@ fn literals_and_factories() -> Result<()> {
     assert_eq!(tensor(3.5)?.dim(), 0);
     is(&tensor(vec![1.0, 2.0])?, [1f32, 2.0]);
     is(&tensor(&[[1, 2], [3, 4]])?, [1i64, 2, 3, 4]);
-    is(
-        &tensor(vec![vec![1.0, 2.0], vec![3.0, 4.0]])?,
-        [1f32, 2.0, 3.0, 4.0],
-    );
+    is(&tensor(vec![vec![1.0, 2.0], vec![3.0, 4.0]])?, [1f32, 2.0, 3.0, 4.0]);
     assert!(tensor(vec![vec![1.0], vec![2.0, 3.0]]).is_err());
-    is(
-        &Tensor::with(DType::F64).literal([0.1, 0.2])?,
-        [0.1f64, 0.2],
-    );
+    is(&Tensor::with(DType::F64).literal([0.1, 0.2])?, [0.1f64, 0.2]);
     is(&Tensor::zeros([2, 3])?, [0f32; 6]);
     is(&Tensor::zeros((1, 2))?, [0f32; 2]);
     is(&Tensor::ones(3)?, [1f32; 3]);
@@ -70,10 +64,7 @@ fn shapes() -> Result<()> {
     is(&m.flip(1)?, [2i64, 1, 0, 5, 4, 3]);
     is(&Tensor::cat([&m, &m], 0)?.i((2, ..))?, [0i64, 1, 2]);
     assert_eq!(Tensor::cat(&[m.clone(), m.clone()], 1)?.shape(), [2, 6]);
-    assert_eq!(
-        Tensor::stack(&vec![m.clone(), m.clone()], 0)?.shape(),
-        [2, 2, 3]
-    );
+    assert_eq!(Tensor::stack(&vec![m.clone(), m.clone()], 0)?.shape(), [2, 2, 3]);
     let parts = m.chunk(3, 1)?;
     assert_eq!(parts.len(), 3);
     for row in m.unbind(0)? {
@@ -120,10 +111,7 @@ fn indexing() -> Result<()> {
 fn factories_and_joins_are_functions_too() -> Result<()> {
     use straightline::{arange, cat, einsum, eye, full, linspace, ones, randperm, stack, zeros};
     assert_eq!(zeros([2, 3])?.shape(), [2, 3]);
-    assert_eq!(
-        cat([ones([1, 2])?, full([1, 2], 7.0)?], 0)?.to_vec::<f32>()?,
-        [1.0, 1.0, 7.0, 7.0]
-    );
+    assert_eq!(cat([ones([1, 2])?, full([1, 2], 7.0)?], 0)?.to_vec::<f32>()?, [1.0, 1.0, 7.0, 7.0]);
     let x = stack([arange(3)?, randperm(3)?.sort(0, false)?.0], 0)?;
     assert_eq!(x.to_vec::<i64>()?, [0, 1, 2, 0, 1, 2]);
     let (a, b) = (linspace(0.0, 1.0, 2)?, eye(2)?);

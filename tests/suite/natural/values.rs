@@ -8,10 +8,7 @@ fn reading() -> Result<()> {
     let m = tensor([[1.0, 2.0], [3.0, 4.0]])?;
     assert_eq!(m.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
     assert_eq!(m.to_vec2::<f32>()?, [[1.0, 2.0], [3.0, 4.0]]);
-    assert_eq!(
-        m.unsqueeze(0)?.to_vec3::<f32>()?,
-        [[[1.0, 2.0], [3.0, 4.0]]]
-    );
+    assert_eq!(m.unsqueeze(0)?.to_vec3::<f32>()?, [[[1.0, 2.0], [3.0, 4.0]]]);
     assert_eq!(m.sum()?.item::<f32>()?, 10.0);
     assert_eq!(m.mean()?.item::<f64>()?, 2.5);
     let loss: f32 = m.max()?.item()?;
@@ -33,21 +30,12 @@ fn comparing() -> Result<()> {
     assert!(x.allclose(&y)?);
     assert!(!x.equal(&Tensor::zeros([2])?)?);
     assert!(x.equal(&x.copied()?)?);
-    assert_eq!(
-        x.isclose_with(&tensor([1.0, 3.0])?, 1e-5, 1e-8)?
-            .to_vec::<bool>()?,
-        [true, false]
-    );
+    assert_eq!(x.isclose_with(&tensor([1.0, 3.0])?, 1e-5, 1e-8)?.to_vec::<bool>()?, [true, false]);
     assert_close(&x, &y)?;
     Closeness::new().rtol(0.5).check(&x, &tensor([1.2, 2.2])?)?;
-    let said = assert_close(&x, &tensor([1.0, 3.0])?)
-        .unwrap_err()
-        .to_string();
+    let said = assert_close(&x, &tensor([1.0, 3.0])?).unwrap_err().to_string();
     assert!(said.contains("1 of 2 elements differ (50.0 %)"), "{said}");
-    assert!(
-        said.contains("greatest absolute difference: 1 at [1]"),
-        "{said}"
-    );
+    assert!(said.contains("greatest absolute difference: 1 at [1]"), "{said}");
     Ok(())
 }
 

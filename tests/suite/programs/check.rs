@@ -43,9 +43,7 @@ const REFUSALS: [&str; 11] = [
 fn known(program: &Program, difference: &str) -> Option<&'static str> {
     let complex = || {
         let made = program.steps.iter().flat_map(|s| &s.made).map(|m| m.dtype);
-        (program.bases.iter().map(|b| b.dtype))
-            .chain(made)
-            .any(|d| d.is_complex())
+        (program.bases.iter().map(|b| b.dtype)).chain(made).any(|d| d.is_complex())
     };
     let calls = |name: &str| program.steps.iter().any(|s| s.op.contains(name));
     if difference.contains("entered the dispatcher") && complex() {
@@ -63,9 +61,7 @@ fn known(program: &Program, difference: &str) -> Option<&'static str> {
     if calls("view.dtype") && floats() && difference.contains("element ") {
         return Some("the bits of what is not a number are free");
     }
-    let extremes = [
-        "fmin", "fmax", "amin", "amax", "aminmax", "maximum", "minimum",
-    ];
+    let extremes = ["fmin", "fmax", "amin", "amax", "aminmax", "maximum", "minimum"];
     if extremes.iter().any(|name| calls(name))
         && (difference.contains(" 0.0,") || difference.contains(" -0.0,"))
     {
@@ -78,9 +74,7 @@ fn known(program: &Program, difference: &str) -> Option<&'static str> {
         bases.any(|b| numbers(b).iter().any(|x| x.abs() > root(b.dtype)))
     };
     let sums = |s: &super::program::Step| tolerance(&s.op) == Some(Tolerance::Accumulate);
-    let many = ["prod", "trilinear", "norm", "var", "std"]
-        .iter()
-        .any(|name| calls(name));
+    let many = ["prod", "trilinear", "norm", "var", "std"].iter().any(|name| calls(name));
     if (many || program.steps.iter().any(sums) && large())
         && (difference.contains("NaN") || difference.contains("inf"))
     {
@@ -97,9 +91,7 @@ fn hands_on(program: &Program) -> bool {
     let closed = |i: &usize| program.inputs[*i].closed;
     let all = 0..program.inputs.len();
     let (closed, given): (Vec<usize>, Vec<usize>) = all.partition(closed);
-    closed
-        .iter()
-        .any(|c| given.iter().any(|g| one(*g) == one(*c)))
+    closed.iter().any(|c| given.iter().any(|g| one(*g) == one(*c)))
 }
 
 fn refusal(e: &str) -> bool {
@@ -127,9 +119,7 @@ fn left(world: &World, entered: Entered, results: Vec<Tensor>) -> Left {
 
 /// Which memory has been written, by its version.
 fn versions(world: &World, entered: &Entered) -> Vec<u64> {
-    (world.bases.iter().chain(&entered.apart))
-        .map(Tensor::version)
-        .collect()
+    (world.bases.iter().chain(&entered.apart)).map(Tensor::version).collect()
 }
 
 pub(crate) fn check(program: &Program) -> Outcome {
@@ -158,9 +148,8 @@ fn differential(program: &Program) -> Outcome {
         .collect();
     let f = compile(move |args: &Vec<Tensor>| {
         let mut args = args.iter();
-        let inputs: Vec<Tensor> = (closed.iter())
-            .filter_map(|c| c.as_ref().or_else(|| args.next()).cloned())
-            .collect();
+        let inputs: Vec<Tensor> =
+            (closed.iter()).filter_map(|c| c.as_ref().or_else(|| args.next()).cloned()).collect();
         let values = run(&shared, &inputs, &mut |_, _| Ok(()))?;
         Ok(results(&shared, &inputs, &values))
     });
@@ -209,9 +198,8 @@ fn differential(program: &Program) -> Outcome {
         let (want, got) = (left(&eager, a, want), left(&other, b, got));
         if let Err(d) = compare::same(program, &want, &got) {
             let explained = d.rounding && {
-                let runs: Vec<Left> = (1..=6)
-                    .filter_map(|k| disturbed(program, at, k).ok())
-                    .collect();
+                let runs: Vec<Left> =
+                    (1..=6).filter_map(|k| disturbed(program, at, k).ok()).collect();
                 // where a disturbance makes an error, the program is at the margin of what it takes
                 runs.len() < 6 || compare::explained(program, &want, &got, &runs)
             };
@@ -233,11 +221,9 @@ fn differential(program: &Program) -> Outcome {
         }
         if at == 0
             && program.seed % 8 == 0
-            && let Err(e) = fresh(program)
-                .and_then(|args| f.trace(&args))
-                .and_then(|t| {
-                    verify(t.graph()).map_err(|e| Error::new(ErrorKind::Runtime(e.to_string())))
-                })
+            && let Err(e) = fresh(program).and_then(|args| f.trace(&args)).and_then(|t| {
+                verify(t.graph()).map_err(|e| Error::new(ErrorKind::Runtime(e.to_string())))
+            })
         {
             return differs(format!("the graph: {e}"));
         }
@@ -299,17 +285,14 @@ fn disturbed(program: &Program, last: usize, seed_of: u64) -> Result<Left> {
         let entered = world.enter(program, round)?;
         manual_seed(seed(program, at));
         let inputs = entered.inputs.clone();
-        let values = run(program, &inputs, &mut |k, values| {
-            disturb(program, k, &inputs, values, &mut rng)
-        })?;
+        let values =
+            run(program, &inputs, &mut |k, values| disturb(program, k, &inputs, values, &mut rng))?;
         if at == last {
             let results = results(program, &inputs, &values);
             return Ok(left(&world, entered, results));
         }
     }
-    world
-        .enter(program, Round::Again)
-        .map(|e| left(&world, e, Vec::new()))
+    world.enter(program, Round::Again).map(|e| left(&world, e, Vec::new()))
 }
 
 /// Moves each number that step `k` has made or written within its operator's tolerance.
@@ -350,15 +333,11 @@ fn disturb(
             Tolerance::Accumulate => largest(&around),
             _ => 0.0,
         };
-        let moved: Vec<f64> = (around.iter())
-            .map(|x| x + rtol * rng.unit() * (2.0 * x.abs() + size))
-            .collect();
+        let moved: Vec<f64> =
+            (around.iter()).map(|x| x + rtol * rng.unit() * (2.0 * x.abs() + size)).collect();
         let moved = if t.dtype().is_complex() {
             let pairs = moved.chunks_exact(2);
-            Tensor::from_vec(
-                pairs.map(|c| Complex::new(c[0], c[1])).collect::<Vec<_>>(),
-                -1,
-            )?
+            Tensor::from_vec(pairs.map(|c| Complex::new(c[0], c[1])).collect::<Vec<_>>(), -1)?
         } else {
             Tensor::from_vec(moved, -1)?
         };

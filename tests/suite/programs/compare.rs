@@ -33,10 +33,7 @@ pub(crate) struct Difference {
 }
 
 fn exactly(text: String) -> Difference {
-    Difference {
-        text,
-        rounding: false,
-    }
+    Difference { text, rounding: false }
 }
 
 /// The dtype of a part of a complex number.
@@ -94,10 +91,8 @@ pub(crate) fn same(program: &Program, want: &Left, got: &Left) -> Result<(), Dif
     }
     related(want, got).map_err(exactly)?;
     for ((name, w), (_, g)) in want.all().zip(got.all()) {
-        values(program, w, g).map_err(|d| Difference {
-            text: format!("{name}, {}", d.text),
-            ..d
-        })?;
+        values(program, w, g)
+            .map_err(|d| Difference { text: format!("{name}, {}", d.text), ..d })?;
     }
     Ok(())
 }
@@ -114,16 +109,10 @@ fn geometry(want: &Tensor, got: &Tensor) -> Result<(), String> {
     }
     let bits = |t: &Tensor| (t.is_conj(), t.is_neg());
     if bits(got) != bits(want) {
-        return Err(format!(
-            "is (conjugate, negative) {:?}, eager {:?}",
-            bits(got),
-            bits(want)
-        ));
+        return Err(format!("is (conjugate, negative) {:?}, eager {:?}", bits(got), bits(want)));
     }
     let matter = |i: &usize| got.sizes()[*i] > 1;
-    let differ = (0..got.dim())
-        .filter(matter)
-        .any(|i| got.strides()[i] != want.strides()[i]);
+    let differ = (0..got.dim()).filter(matter).any(|i| got.strides()[i] != want.strides()[i]);
     if got.numel() > 0 && differ {
         return Err(format!(
             "of sizes {:?} has strides {:?}, eager {:?}",
@@ -145,10 +134,7 @@ fn related(want: &Left, got: &Left) -> Result<(), String> {
             let relation = |t: &[(String, Tensor)]| {
                 let (a, b) = (&t[i].1, &t[k].1);
                 let at = |t: &Tensor| t.storage_offset() * t.dtype().size() as i64;
-                (
-                    a.is_same(b),
-                    a.shares_storage_with(b).then_some(at(a) - at(b)),
-                )
+                (a.is_same(b), a.shares_storage_with(b).then_some(at(a) - at(b)))
             };
             if relation(&ours) != relation(&theirs) {
                 return Err(format!(

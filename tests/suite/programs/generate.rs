@@ -120,14 +120,7 @@ impl Maker<'_> {
             };
             let input = match same {
                 Some(k) => self.program.inputs[k].clone(),
-                None => Input {
-                    base,
-                    sizes,
-                    strides,
-                    offset,
-                    closed: false,
-                    same: None,
-                },
+                None => Input { base, sizes, strides, offset, closed: false, same: None },
             };
             let input = Input {
                 closed: self.r.one_in(3),
@@ -148,10 +141,7 @@ impl Maker<'_> {
         let t = match input.same {
             Some(k) => (self.values.iter())
                 .find(|(s, _)| *s == Source::Input(k))
-                .map_or_else(
-                    || place(&self.bases[input.base], &input),
-                    |(_, t)| Ok(t.clone()),
-                )?,
+                .map_or_else(|| place(&self.bases[input.base], &input), |(_, t)| Ok(t.clone()))?,
             None => place(&self.bases[input.base], &input)?,
         };
         let source = Source::Input(self.program.inputs.len());
@@ -237,9 +227,8 @@ impl Maker<'_> {
             return Ok((Source::Own, t.clone()));
         }
         let fits = |v: &Tensor| v.dtype() == t.dtype() && v.sizes() == t.sizes();
-        let fitting: Vec<usize> = (0..self.values.len())
-            .filter(|&i| fits(&self.values[i].1))
-            .collect();
+        let fitting: Vec<usize> =
+            (0..self.values.len()).filter(|&i| fits(&self.values[i].1)).collect();
         if !fitting.is_empty() && self.r.below(4) > 0 {
             return Ok(self.values[*self.r.of(&fitting)].clone());
         }
@@ -264,9 +253,8 @@ impl Maker<'_> {
             return self.input(input);
         }
         let closed = self.r.one_in(4);
-        let of_dtype: Vec<usize> = (0..self.bases.len())
-            .filter(|&b| self.bases[b].dtype() == t.dtype())
-            .collect();
+        let of_dtype: Vec<usize> =
+            (0..self.bases.len()).filter(|&b| self.bases[b].dtype() == t.dtype()).collect();
         if !of_dtype.is_empty() && self.r.one_in(6) {
             // somewhere in memory that is there already
             let base = *self.r.of(&of_dtype);
@@ -294,14 +282,7 @@ impl Maker<'_> {
         self.sprinkle(t.dtype(), &mut data);
         let base = self.base(t.dtype(), data)?;
         placed.push((position, if recorded { base } else { usize::MAX }));
-        self.input(Input {
-            base,
-            sizes: t.sizes().to_vec(),
-            strides,
-            offset,
-            closed,
-            same: None,
-        })
+        self.input(Input { base, sizes: t.sizes().to_vec(), strides, offset, closed, same: None })
     }
 
     /// Strides and offset for these sizes: dimensions in any order, gaps, perhaps a repeated
@@ -332,10 +313,8 @@ impl Maker<'_> {
     fn memory(&self, t: &Tensor, strides: &[i64], offset: i64) -> Result<Vec<u8>> {
         let n = extent(t.sizes(), strides, offset).max(1);
         let base = Tensor::with(t.dtype()).zeros([n])?;
-        let (mut to, mut from) = (
-            aten::as_strided(&base, t.sizes(), strides, Some(offset))?,
-            t.clone(),
-        );
+        let (mut to, mut from) =
+            (aten::as_strided(&base, t.sizes(), strides, Some(offset))?, t.clone());
         for (d, &s) in strides.iter().enumerate() {
             // along a repeated dimension all elements are the first one
             if s == 0 && t.sizes()[d] > 1 {
@@ -448,13 +427,7 @@ impl Maker<'_> {
         }
         let results = tensors(&results);
         let made: Result<Vec<Made>> = (results.iter())
-            .map(|t| {
-                Ok(Made {
-                    dtype: t.dtype(),
-                    sizes: t.sizes().to_vec(),
-                    data: bytes(t)?,
-                })
-            })
+            .map(|t| Ok(Made { dtype: t.dtype(), sizes: t.sizes().to_vec(), data: bytes(t)? }))
             .collect();
         let Ok(made) = made else {
             return;
@@ -469,12 +442,7 @@ impl Maker<'_> {
                 self.values.push((Source::Step(k, r), t));
             }
         }
-        self.program.steps.push(Step {
-            op,
-            stack,
-            sources,
-            made,
-        });
+        self.program.steps.push(Step { op, stack, sources, made });
     }
 
     fn finish(mut self) -> Program {
@@ -498,9 +466,8 @@ impl Maker<'_> {
         match r.below(6) {
             0 => p.rounds.push(Round::Apart(p.seed ^ 0xa9a7)),
             1 => {
-                let sizes: Vec<i64> = (p.inputs.iter())
-                    .flat_map(|i| i.sizes.iter().copied())
-                    .collect();
+                let sizes: Vec<i64> =
+                    (p.inputs.iter()).flat_map(|i| i.sizes.iter().copied()).collect();
                 if !sizes.is_empty() {
                     let from = *r.of(&sizes);
                     let to = *r.of(&[from + 1, (from - 1).max(0), 2 * from, 1]);

@@ -58,9 +58,7 @@ impl Library {
             let unwritten = LEFT_OUT.iter().any(|u| op.starts_with(u));
             operator(op).is_ok() && !unwritten && !reads_data(op)
         });
-        Library {
-            operators: operators.into_iter().collect(),
-        }
+        Library { operators: operators.into_iter().collect() }
     }
 
     pub(crate) fn operators(&self) -> usize {

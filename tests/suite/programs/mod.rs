@@ -35,10 +35,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use straightline_runtime::cpu::math::Isa;
 
 fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name)
-        .ok()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(default)
+    std::env::var(name).ok().and_then(|s| s.parse().ok()).unwrap_or(default)
 }
 
 /// A sample in a process of its own for each instruction set: the default generator is seeded
@@ -58,11 +55,7 @@ fn compiled_programs_do_what_eager_ones_do() {
     for (isa, child) in children {
         let text = String::from_utf8_lossy(&child.stdout);
         let errors = String::from_utf8_lossy(&child.stderr);
-        assert!(
-            child.status.success(),
-            "{isa}: {}\n{text}\n{errors}",
-            child.status
-        );
+        assert!(child.status.success(), "{isa}: {}\n{text}\n{errors}", child.status);
     }
 }
 
@@ -91,11 +84,7 @@ fn campaign() {
             }
             Outcome::NoProgram => none += 1,
             Outcome::Refused(why) => {
-                let short: String = why
-                    .chars()
-                    .filter(|c| !c.is_ascii_digit())
-                    .take(90)
-                    .collect();
+                let short: String = why.chars().filter(|c| !c.is_ascii_digit()).take(90).collect();
                 *refused.entry(short).or_default() += 1;
             }
             Outcome::Differs(why) => {
@@ -127,9 +116,5 @@ fn campaign() {
         &differences[..differences.len().min(50)]
     );
     assert!(agreed > 0 || count < 10, "no program ran");
-    assert!(
-        differences.is_empty(),
-        "{} programs differ",
-        differences.len()
-    );
+    assert!(differences.is_empty(), "{} programs differ", differences.len());
 }

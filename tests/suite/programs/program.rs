@@ -109,10 +109,7 @@ impl Program {
             Source::Step(k, r) if k == at => {
                 let input = *inputs[r].get_or_insert_with(|| {
                     let made = &gone.made[r];
-                    bases.push(Base {
-                        dtype: made.dtype,
-                        data: made.data.clone(),
-                    });
+                    bases.push(Base { dtype: made.dtype, data: made.data.clone() });
                     all.push(Input {
                         base: bases.len() - 1,
                         sizes: made.sizes.clone(),
@@ -128,8 +125,7 @@ impl Program {
             Source::Step(k, r) if k > at => *s = Source::Step(k - 1, r),
             _ => {}
         };
-        p.results
-            .retain(|s| !matches!(s, Source::Step(k, _) if *k == at));
+        p.results.retain(|s| !matches!(s, Source::Step(k, _) if *k == at));
         for step in &mut p.steps {
             for s in &mut step.sources {
                 moved(s, &mut p.bases, &mut p.inputs);
@@ -198,9 +194,8 @@ impl Program {
                 format!("[{}]", l.iter().map(next).collect::<Vec<_>>().join(", "))
             }
             Value::OptionalTensorList(l) => {
-                let each: Vec<String> = (l.iter())
-                    .map(|t| t.as_ref().map_or("None".into(), &mut next))
-                    .collect();
+                let each: Vec<String> =
+                    (l.iter()).map(|t| t.as_ref().map_or("None".into(), &mut next)).collect();
                 format!("[{}]", each.join(", "))
             }
             Value::IntList(l) => format!("{l:?}"),
@@ -238,26 +233,15 @@ impl std::fmt::Display for Program {
             let finite = all.iter().filter(|x| x.is_finite());
             let largest = finite.clone().fold(0.0f64, |m, x| m.max(x.abs()));
             let odd = all.len() - finite.count();
-            writeln!(
-                f,
-                "  memory {i} (up to {largest:e}, {odd} not finite): {text}"
-            )?;
+            writeln!(f, "  memory {i} (up to {largest:e}, {odd} not finite): {text}")?;
         }
         for (k, step) in self.steps.iter().enumerate() {
             let mut sources = step.sources.iter().copied();
-            let args: Vec<String> = (step.stack.iter())
-                .map(|v| self.argument(v, &mut sources))
-                .collect();
-            let made: Vec<String> = (step.made.iter())
-                .map(|m| format!("{}{:?}", m.dtype, m.sizes))
-                .collect();
-            writeln!(
-                f,
-                "  %{k} = {}({})  // {}",
-                step.op,
-                args.join(", "),
-                made.join(", ")
-            )?;
+            let args: Vec<String> =
+                (step.stack.iter()).map(|v| self.argument(v, &mut sources)).collect();
+            let made: Vec<String> =
+                (step.made.iter()).map(|m| format!("{}{:?}", m.dtype, m.sizes)).collect();
+            writeln!(f, "  %{k} = {}({})  // {}", step.op, args.join(", "), made.join(", "))?;
         }
         let results: Vec<String> = self.results.iter().map(|s| self.name(*s)).collect();
         writeln!(f, "  return {}", results.join(", "))?;

@@ -69,9 +69,7 @@ fn inputs(p: &Program, at: usize) -> Option<Program> {
         .flat_map(|i| {
             let of = &p.inputs[i];
             let ways = [of.closed, of.same.is_some(), shares(i)];
-            (0..3)
-                .filter(move |&way| ways[way])
-                .map(move |way| (i, way))
+            (0..3).filter(move |&way| ways[way]).map(move |way| (i, way))
         })
         .collect();
     let &(i, way) = possible.get(at)?;

@@ -63,10 +63,7 @@ use Value::Int;
 pub(crate) fn view(x: &Tensor, r: &mut Rng) -> Option<Call> {
     let rank = x.dim() as i64;
     let d = r.int(rank) - if r.one_in(3) { rank.max(1) } else { 0 };
-    let n = (x.sizes())
-        .get(d.rem_euclid(rank.max(1)) as usize)
-        .copied()
-        .unwrap_or(1);
+    let n = (x.sizes()).get(d.rem_euclid(rank.max(1)) as usize).copied().unwrap_or(1);
     let one = |op: &str| call(op, vec![t(x)]);
     let at = |op: &str, l: &[i64]| {
         let mut args = vec![t(x)];
@@ -121,19 +118,13 @@ pub(crate) fn view(x: &Tensor, r: &mut Rng) -> Option<Call> {
                 0 => Value::None,
                 _ => Int(r.int(12)),
             };
-            call(
-                "aten::as_strided",
-                vec![t(x), ints(sizes), ints(strides), offset],
-            )
+            call("aten::as_strided", vec![t(x), ints(sizes), ints(strides), offset])
         }
         16 => at("aten::unfold", &[d, 1 + r.int(n), 1 + r.int(3)]),
         17 => call("aten::split.Tensor", vec![t(x), Int(1 + r.int(n)), Int(d)]),
         18 => {
             let first = r.int(n + 1);
-            call(
-                "aten::split_with_sizes",
-                vec![t(x), ints([first, n - first]), Int(d)],
-            )
+            call("aten::split_with_sizes", vec![t(x), ints([first, n - first]), Int(d)])
         }
         19 => at("aten::unbind.int", &[d]),
         20 => at("aten::chunk", &[1 + r.int(3), d]),
@@ -141,12 +132,9 @@ pub(crate) fn view(x: &Tensor, r: &mut Rng) -> Option<Call> {
         22 => one(*r.of(&["aten::alias", "aten::detach", "aten::ravel"])),
         23 => at("aten::movedim.int", &[d, r.int(rank)]),
         24 => call("aten::flatten.using_ints", vec![t(x), Int(0), Int(-1)]),
-        25 if x.dtype().is_complex() => one(*r.of(&[
-            "aten::view_as_real",
-            "aten::real",
-            "aten::imag",
-            "aten::conj",
-        ])),
+        25 if x.dtype().is_complex() => {
+            one(*r.of(&["aten::view_as_real", "aten::real", "aten::imag", "aten::conj"]))
+        }
         26 if x.dtype().is_complex() => one(*r.of(&["aten::imag", "aten::_conj"])),
         26 => one(*r.of(&["aten::view_as_complex", "aten::real", "aten::_neg_view"])),
         _ => {
@@ -197,38 +185,20 @@ pub(crate) fn write(x: &Tensor, other: &Tensor, third: &Tensor, r: &mut Rng) -> 
         11 => two("aten::fill_.Tensor"),
         // an `out` of another shape would be resized, which tests/shape_inplace.rs is about
         12 if other.sizes() == x.sizes() => call("aten::maximum.out", vec![t(x), t(other), t(x)]),
-        13 if other.sizes() == x.sizes() && third.sizes() == x.sizes() => call(
-            "aten::add.out",
-            vec![t(third), t(other), Int(1 + r.int(2)), t(x)],
-        ),
+        13 if other.sizes() == x.sizes() && third.sizes() == x.sizes() => {
+            call("aten::add.out", vec![t(third), t(other), Int(1 + r.int(2)), t(x)])
+        }
         // an operator that has no functional form
-        14 => call(
-            "fuzz_outside::scale_",
-            vec![t(x), Value::Double((r.int(5) - 2) as f64)],
-        ),
+        14 => call("fuzz_outside::scale_", vec![t(x), Value::Double((r.int(5) - 2) as f64)]),
         15 => number(*r.of(&["aten::clamp_min_", "aten::clamp_max_", "aten::pow_.Scalar"])),
         16 => call("aten::masked_fill_.Scalar", vec![t(x), t(other), k()]),
-        17 => two(*r.of(&[
-            "aten::div_.Tensor",
-            "aten::bitwise_and_.Tensor",
-            "aten::eq_.Tensor",
-        ])),
+        17 => two(*r.of(&["aten::div_.Tensor", "aten::bitwise_and_.Tensor", "aten::eq_.Tensor"])),
         18 => call(
-            *r.of(&[
-                "aten::relu_",
-                "aten::neg_",
-                "aten::abs_",
-                "aten::conj_physical_",
-            ]),
+            *r.of(&["aten::relu_", "aten::neg_", "aten::abs_", "aten::conj_physical_"]),
             vec![t(x)],
         ),
         _ => call(
-            *r.of(&[
-                "aten::uniform_",
-                "aten::normal_",
-                "aten::random_",
-                "aten::exponential_",
-            ]),
+            *r.of(&["aten::uniform_", "aten::normal_", "aten::random_", "aten::exponential_"]),
             vec![t(x)],
         ),
     }
@@ -244,12 +214,7 @@ pub(crate) fn compute(x: &Tensor, other: &Tensor, r: &mut Rng) -> Option<Call> {
             vec![t(x), t(other)],
         ),
         1 => call(
-            *r.of(&[
-                "aten::mul.Tensor",
-                "aten::div.Tensor",
-                "aten::maximum",
-                "aten::eq.Tensor",
-            ]),
+            *r.of(&["aten::mul.Tensor", "aten::div.Tensor", "aten::maximum", "aten::eq.Tensor"]),
             vec![t(x), t(other)],
         ),
         2 => number(
@@ -285,20 +250,13 @@ pub(crate) fn compute(x: &Tensor, other: &Tensor, r: &mut Rng) -> Option<Call> {
         ),
         5 => one(*r.of(&["aten::clone", "aten::contiguous", "aten::relu", "aten::neg"])),
         6 => call("aten::amax", vec![t(x), ints([0]), Value::Bool(false)]),
-        7 => one(*r.of(&[
-            "aten::sum",
-            "aten::exp",
-            "aten::abs",
-            "aten::logical_not",
-            "aten::mean",
-        ])),
+        7 => {
+            one(*r.of(&["aten::sum", "aten::exp", "aten::abs", "aten::logical_not", "aten::mean"]))
+        }
         8 => {
             let to = *r.of(&straightline::DType::ALL);
             call("aten::to.dtype", vec![t(x), Value::DType(to)])
         }
-        _ => call(
-            *r.of(&["aten::rand_like", "aten::bernoulli", "aten::randn_like"]),
-            vec![t(x)],
-        ),
+        _ => call(*r.of(&["aten::rand_like", "aten::bernoulli", "aten::randn_like"]), vec![t(x)]),
     }
 }

@@ -35,10 +35,7 @@ pub(crate) fn place(base: &Tensor, input: &Input) -> Result<Tensor> {
 pub(crate) fn bytes(t: &Tensor) -> Result<Vec<u8>> {
     macro_rules! of {
         ($t:ty) => {
-            t.to_vec::<$t>()?
-                .iter()
-                .flat_map(|x| x.to_le_bytes())
-                .collect()
+            t.to_vec::<$t>()?.iter().flat_map(|x| x.to_le_bytes()).collect()
         };
     }
     macro_rules! pairs {
@@ -63,9 +60,7 @@ pub(crate) fn bytes(t: &Tensor) -> Result<Vec<u8>> {
         DType::C64 => pairs!(f32),
         DType::C128 => pairs!(f64),
         DType::QInt8 | DType::QUInt8 | DType::QInt32 => {
-            return Err(Error::new(ErrorKind::DType(
-                "programs have no quantized tensors".into(),
-            )));
+            return Err(Error::new(ErrorKind::DType("programs have no quantized tensors".into())));
         }
     })
 }
@@ -86,9 +81,7 @@ pub(crate) fn numbers(dtype: DType, data: &[u8]) -> Vec<f64> {
     }
     macro_rules! half {
         ($t:ty) => {
-            (data.chunks_exact(2))
-                .map(|c| <$t>::from_le_bytes([c[0], c[1]]).to_f64())
-                .collect()
+            (data.chunks_exact(2)).map(|c| <$t>::from_le_bytes([c[0], c[1]]).to_f64()).collect()
         };
     }
     match dtype {
@@ -111,16 +104,13 @@ fn shuffled(base: &Base, rng: &mut Rng) -> Vec<u8> {
     for i in (1..order.len()).rev() {
         order.swap(i, rng.below(i + 1));
     }
-    (order.iter())
-        .flat_map(|&i| base.data[i * size..(i + 1) * size].iter().copied())
-        .collect()
+    (order.iter()).flat_map(|&i| base.data[i * size..(i + 1) * size].iter().copied()).collect()
 }
 
 impl World {
     pub(crate) fn new(program: &Program) -> Result<World> {
-        let bases = (program.bases.iter())
-            .map(|b| whole(b.dtype, &b.data))
-            .collect::<Result<Vec<_>>>()?;
+        let bases =
+            (program.bases.iter()).map(|b| whole(b.dtype, &b.data)).collect::<Result<Vec<_>>>()?;
         let mut inputs: Vec<Tensor> = Vec::new();
         for input in &program.inputs {
             inputs.push(match input.same {

@@ -5,9 +5,8 @@ use crate::run::Mode;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-const DTYPES: [&str; 12] = [
-    "f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool", "c64", "c128",
-];
+const DTYPES: [&str; 12] =
+    ["f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool", "c64", "c128"];
 
 /// Runs the vectors in all modes and writes the table: a line per operator with its tier, and for
 /// each dtype that PyTorch's vectors have the stages at which all cases pass (`e`ager, `m`eta,
@@ -27,11 +26,7 @@ pub(crate) fn write(
         }
         Ok::<_, String>(report)
     };
-    let stages = [
-        ('e', run(Mode::Eager)?),
-        ('m', run(Mode::Meta)?),
-        ('c', run(Mode::Compiled)?),
-    ];
+    let stages = [('e', run(Mode::Eager)?), ('m', run(Mode::Meta)?), ('c', run(Mode::Compiled)?)];
     let list = std::fs::read_to_string(operators).map_err(|e| e.to_string())?;
     let mut text = String::new();
     for line in list.lines() {
@@ -54,11 +49,7 @@ pub(crate) fn write(
                 .collect();
             row.push(format!("{dtype}={works}"));
         }
-        let row = if row.is_empty() {
-            "unchecked".to_string()
-        } else {
-            row.join(" ")
-        };
+        let row = if row.is_empty() { "unchecked".to_string() } else { row.join(" ") };
         let _ = writeln!(text, "{op}\t{tier}\t{row}");
     }
     std::fs::write(out, text).map_err(|e| format!("{}: {e}", out.display()))

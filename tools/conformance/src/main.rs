@@ -102,10 +102,7 @@ fn main() -> ExitCode {
     }
     let (passed, failed, skipped) = report.totals();
     if passed + failed + skipped == 0 {
-        return fail(&format!(
-            "no case of an operator whose name contains `{}`",
-            options.op
-        ));
+        return fail(&format!("no case of an operator whose name contains `{}`", options.op));
     }
     if options.json {
         println!("{}", to_json(&report, options.mode));
@@ -124,17 +121,9 @@ fn fail(why: &str) -> ExitCode {
 }
 
 fn print(report: &Report, all: bool) {
-    println!(
-        "{:<56} {:>7} {:>7} {:>7}",
-        "operator", "passed", "failed", "skipped"
-    );
+    println!("{:<56} {:>7} {:>7} {:>7}", "operator", "passed", "failed", "skipped");
     for (op, t) in &report.0 {
-        println!(
-            "{op:<56} {:>7} {:>7} {:>7}",
-            t.passed,
-            t.failures.len(),
-            t.skipped.len()
-        );
+        println!("{op:<56} {:>7} {:>7} {:>7}", t.passed, t.failures.len(), t.skipped.len());
         let shown = if all { usize::MAX } else { 1 };
         for (id, e) in t.failures.iter().take(shown) {
             println!("    {id}: {e}");
@@ -154,11 +143,8 @@ fn to_json(report: &Report, mode: Modes) -> serde_json::Value {
         .0
         .iter()
         .map(|(op, t)| {
-            let skipped: Vec<_> = t
-                .skipped
-                .iter()
-                .map(|(id, r)| json!({"id": id, "reason": r}))
-                .collect();
+            let skipped: Vec<_> =
+                t.skipped.iter().map(|(id, r)| json!({"id": id, "reason": r})).collect();
             let tally = json!({
                 "passed": t.passed,
                 "failed": t.failures.len(),

@@ -11,17 +11,9 @@ pub enum SchemaMismatch {
     #[error("The number of returns is different. {expected} vs {inferred}.")]
     ReturnCount { expected: usize, inferred: usize },
     #[error("Type mismatch in argument {position}: {expected} vs {inferred}")]
-    Argument {
-        position: usize,
-        expected: String,
-        inferred: String,
-    },
+    Argument { position: usize, expected: String, inferred: String },
     #[error("Type mismatch in return {position}: {expected} vs {inferred}")]
-    Return {
-        position: usize,
-        expected: String,
-        inferred: String,
-    },
+    Return { position: usize, expected: String, inferred: String },
 }
 
 /// Whether a kernel sees the types as one: sizes are hints, and a symbolic integer is an integer.

@@ -37,9 +37,8 @@ pub(super) struct Token {
 
 type Input<'a> = LocatingSlice<&'a str>;
 
-const PUNCTUATION: [&str; 16] = [
-    "...", "::", "->", "(", ")", "[", "]", ",", "*", "=", "?", "!", "|", ".", "-", ":",
-];
+const PUNCTUATION: [&str; 16] =
+    ["...", "::", "->", "(", ")", "[", "]", ",", "*", "=", "?", "!", "|", ".", "-", ":"];
 
 fn punct(input: &mut Input<'_>) -> Result<Kind> {
     for p in PUNCTUATION {
@@ -98,27 +97,15 @@ pub(super) fn tokens(text: &str) -> Vec<Token> {
         let _: Result<&str> = multispace0.parse_next(&mut input);
         let start = input.current_token_start();
         if input.is_empty() {
-            out.push(Token {
-                kind: Kind::End,
-                at: start..start,
-            });
+            out.push(Token { kind: Kind::End, at: start..start });
             return out;
         }
         // a number before punctuation, so that `.5` is not a dot
         match alt((ident, number, string, punct)).parse_next(&mut input) {
-            Ok(kind) => out.push(Token {
-                kind,
-                at: start..input.current_token_start(),
-            }),
+            Ok(kind) => out.push(Token { kind, at: start..input.current_token_start() }),
             Err(_) => {
-                let end = text[start..]
-                    .chars()
-                    .next()
-                    .map_or(start, |c| start + c.len_utf8());
-                out.push(Token {
-                    kind: Kind::Unknown,
-                    at: start..end,
-                });
+                let end = text[start..].chars().next().map_or(start, |c| start + c.len_utf8());
+                out.push(Token { kind: Kind::Unknown, at: start..end });
                 return out;
             }
         }

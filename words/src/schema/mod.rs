@@ -42,10 +42,7 @@ pub struct OperatorName {
 impl OperatorName {
     /// A name from its two halves.
     pub fn new(name: impl Into<String>, overload: impl Into<String>) -> Self {
-        OperatorName {
-            name: name.into(),
-            overload: overload.into(),
-        }
+        OperatorName { name: name.into(), overload: overload.into() }
     }
 
     /// The namespace, `aten` in `aten::add.Tensor`, where there is one.

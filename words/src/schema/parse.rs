@@ -72,12 +72,7 @@ type PResult<T> = Result<T, SchemaParseError>;
 
 impl<'a> Cursor<'a> {
     fn new(text: &'a str) -> Self {
-        Cursor {
-            text,
-            tokens: tokens(text),
-            at: 0,
-            fresh: 0,
-        }
+        Cursor { text, tokens: tokens(text), at: 0, fresh: 0 }
     }
 
     fn token(&self) -> &Token {
@@ -115,11 +110,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn error_at<T>(&self, at: Range<usize>, kind: SchemaErrorKind) -> PResult<T> {
-        Err(SchemaParseError {
-            kind,
-            text: self.text.to_string(),
-            at,
-        })
+        Err(SchemaParseError { kind, text: self.text.to_string(), at })
     }
 
     fn expected<T>(&self, want: &'static str) -> PResult<T> {
@@ -132,11 +123,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn expect(&mut self, p: &'static str) -> PResult<()> {
-        if self.eat(p) {
-            Ok(())
-        } else {
-            self.expected(p)
-        }
+        if self.eat(p) { Ok(()) } else { self.expected(p) }
     }
 
     fn expect_end(&self) -> PResult<()> {
@@ -179,13 +166,7 @@ impl<'a> Cursor<'a> {
         self.expect("->")?;
         let (returns, varret) = self.returns()?;
         self.expect_end()?;
-        Ok(FunctionSchema {
-            name,
-            args,
-            returns,
-            vararg,
-            varret,
-        })
+        Ok(FunctionSchema { name, args, returns, vararg, varret })
     }
 
     fn arguments(&mut self) -> PResult<(Vec<Argument>, bool)> {
@@ -235,18 +216,8 @@ impl<'a> Cursor<'a> {
     fn argument(&mut self, kwarg_only: bool) -> PResult<Argument> {
         let (ty, alias) = self.sized_type()?;
         let name = self.ident("an argument name")?;
-        let default = if self.eat("=") {
-            Some(self.default(&ty)?)
-        } else {
-            None
-        };
-        Ok(Argument {
-            name,
-            ty,
-            default,
-            kwarg_only,
-            alias,
-        })
+        let default = if self.eat("=") { Some(self.default(&ty)?) } else { None };
+        Ok(Argument { name, ty, default, kwarg_only, alias })
     }
 
     fn returns(&mut self) -> PResult<(Vec<Return>, bool)> {

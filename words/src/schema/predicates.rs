@@ -61,9 +61,7 @@ impl FunctionSchema {
             .collect();
         self.args.iter().position(|arg| {
             arg.alias.as_ref().is_some_and(|a| {
-                levels(a)
-                    .iter()
-                    .any(|l| l.before.iter().any(|s| sets.contains(&s)))
+                levels(a).iter().any(|l| l.before.iter().any(|s| sets.contains(&s)))
             })
         })
     }

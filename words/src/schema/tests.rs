@@ -28,14 +28,8 @@ fn canonical_form() {
         ("f(SymInt[2] s=1) -> ()", "f(SymInt[2] s=[1, 1]) -> ()"),
         ("f(int[2]? s=1) -> ()", "f(int[2]? s=1) -> ()"),
         ("f(float x=1) -> ()", "f(float x=1.) -> ()"),
-        (
-            "f(float x=0.1) -> ()",
-            "f(float x=0.10000000000000001) -> ()",
-        ),
-        (
-            "f(float x=1e-05) -> ()",
-            "f(float x=1.0000000000000001e-05) -> ()",
-        ),
+        ("f(float x=0.1) -> ()", "f(float x=0.10000000000000001) -> ()"),
+        ("f(float x=1e-05) -> ()", "f(float x=1.0000000000000001e-05) -> ()"),
         ("f(float x=1e20) -> ()", "f(float x=1e+20) -> ()"),
         ("f(float x=123.5) -> ()", "f(float x=123.5) -> ()"),
         ("f(float x=-0.0) -> ()", "f(float x=-0.) -> ()"),
@@ -46,33 +40,21 @@ fn canonical_form() {
         ("f(int reduction=Mean) -> ()", "f(int reduction=1) -> ()"),
         ("f(str s='a\"b') -> ()", "f(str s=\"a\\\"b\") -> ()"),
         ("f(Device d=\"cuda:1\") -> ()", "f(Device d=cuda:1) -> ()"),
-        (
-            "f(Tensor a, *, *, Tensor b, *) -> ()",
-            "f(Tensor a, *, Tensor b) -> ()",
-        ),
+        ("f(Tensor a, *, *, Tensor b, *) -> ()", "f(Tensor a, *, Tensor b) -> ()"),
         ("f(Tensor a) -> (Tensor)", "f(Tensor a) -> Tensor"),
         ("f(Tensor a) -> None", "f(Tensor a) -> NoneType"),
         ("f(Tensor(a!)[2] x) -> ()", "f(Tensor(a!)[2] x) -> ()"),
         ("f(Tensor(a!)[](b) x) -> ()", "f(Tensor(a!)[](b!) x) -> ()"),
         ("f(Tensor! x) -> ()", "f(Tensor! x) -> ()"),
-        (
-            "f(Tensor(a|b! -> *) x) -> Tensor(*)",
-            "f(Tensor(a|b! -> *) x) -> Tensor(*)",
-        ),
+        ("f(Tensor(a|b! -> *) x) -> Tensor(*)", "f(Tensor(a|b! -> *) x) -> Tensor(*)"),
         ("f(...) -> ...", "f(...) -> ..."),
         ("f(t x) -> (Tensor, ...)", "f(t x) -> (Tensor, ...)"),
-        (
-            "f((Tensor(a), int)? x) -> ((int, int))",
-            "f((Tensor(a), int)? x) -> ((int, int))",
-        ),
+        ("f((Tensor(a), int)? x) -> ((int, int))", "f((Tensor(a), int)? x) -> ((int, int))"),
         (
             "f(Dict(str, Tensor) d, Future(int) x, __torch__.torch.classes.q.P p) -> ()",
             "f(Dict(str, Tensor) d, Future(int) x, __torch__.torch.classes.q.P p) -> ()",
         ),
-        (
-            "f(complex z=2j, DeviceIndex i=0) -> ()",
-            "f(complex z=2.j, int i=0) -> ()",
-        ),
+        ("f(complex z=2j, DeviceIndex i=0) -> ()", "f(complex z=2.j, int i=0) -> ()"),
     ] {
         let schema = parse(text);
         assert_eq!(schema.to_string(), want);
@@ -84,53 +66,23 @@ fn canonical_form() {
 fn errors_name_the_token() {
     for (text, want) in [
         ("f(Tensor a, ) -> ()", "expected a type but found ')' here"),
-        (
-            "f(Tensor a Tensor b) -> ()",
-            "expected , or ) but found 'Tensor' here",
-        ),
+        ("f(Tensor a Tensor b) -> ()", "expected , or ) but found 'Tensor' here"),
         ("f(Frob a) -> ()", "unknown type specifier 'Frob'"),
         ("f(SymFloat a) -> ()", "unknown type specifier 'SymFloat'"),
-        (
-            "f(Tensor a=1) -> ()",
-            "1 is not a default value for an argument of type Tensor",
-        ),
-        (
-            "f(str[] a=['x']) -> ()",
-            "is not a default value for an argument of type str[]",
-        ),
-        (
-            "f(float a=inf) -> ()",
-            "inf is not a default value for an argument of type float",
-        ),
-        (
-            "f(int a=99999999999999999999) -> ()",
-            "is not a number that fits",
-        ),
-        (
-            "f(int a=0, int b) -> ()",
-            "non-default positional argument 'b'",
-        ),
+        ("f(Tensor a=1) -> ()", "1 is not a default value for an argument of type Tensor"),
+        ("f(str[] a=['x']) -> ()", "is not a default value for an argument of type str[]"),
+        ("f(float a=inf) -> ()", "inf is not a default value for an argument of type float"),
+        ("f(int a=99999999999999999999) -> ()", "is not a number that fits"),
+        ("f(int a=0, int b) -> ()", "non-default positional argument 'b'"),
         ("f(..., int a) -> ()", "... must be the last"),
-        (
-            "f(int a=0, ...) -> ()",
-            "cannot have the default value of argument 'a'",
-        ),
-        (
-            "f.default(int a) -> ()",
-            "default is not a legal overload name",
-        ),
+        ("f(int a=0, ...) -> ()", "cannot have the default value of argument 'a'"),
+        ("f.default(int a) -> ()", "default is not a legal overload name"),
         ("f.__x(int a) -> ()", "__x is not a legal overload name"),
         ("f(int a)", "expected -> but found 'the end of the text'"),
         ("f", "expected ( but found"),
         ("a::b::c(int a) -> ()", "expected ( but found '::'"),
-        (
-            "f(int a) -> () x",
-            "expected the end of the text but found 'x'",
-        ),
-        (
-            "f(int # a) -> ()",
-            "expected an argument name but found '#'",
-        ),
+        ("f(int a) -> () x", "expected the end of the text but found 'x'"),
+        ("f(int # a) -> ()", "expected an argument name but found '#'"),
         ("f(Tensor(a a) -> ()", "expected ) but found 'a'"),
         ("f(int[2 a) -> ()", "expected ] but found 'a'"),
         ("", "expected an operator name"),
@@ -154,10 +106,7 @@ fn a_name_alone_is_a_declaration() {
         Declaration::parse("my::op.ov").unwrap(),
         Declaration::Name(OperatorName::new("my::op", "ov"))
     );
-    assert!(matches!(
-        Declaration::parse("op(int x) -> ()").unwrap(),
-        Declaration::Schema(_)
-    ));
+    assert!(matches!(Declaration::parse("op(int x) -> ()").unwrap(), Declaration::Schema(_)));
     let name: OperatorName = "aten::add.Tensor".parse().unwrap();
     assert_eq!((name.namespace(), name.base()), (Some("aten"), "add"));
     assert!("aten::add.Tensor x".parse::<OperatorName>().is_err());
@@ -168,60 +117,22 @@ fn predicates() {
     // (schema, mutable, in-place, out, view)
     for (text, mutable, inplace, out, view) in [
         ("f(Tensor self) -> Tensor", false, false, false, false),
-        (
-            "f_(Tensor(a!) self) -> Tensor(a!)",
-            true,
-            true,
-            false,
-            false,
-        ),
-        (
-            "f_(Tensor(a!) self, Tensor(b!) y) -> Tensor(a!)",
-            true,
-            false,
-            false,
-            false,
-        ),
-        (
-            "f(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
-            true,
-            false,
-            true,
-            false,
-        ),
-        (
-            "f(Tensor(a) self, int dim) -> Tensor(a)",
-            false,
-            false,
-            false,
-            true,
-        ),
-        (
-            "f(Tensor(a -> *) self) -> Tensor(a)[]",
-            false,
-            false,
-            false,
-            true,
-        ),
+        ("f_(Tensor(a!) self) -> Tensor(a!)", true, true, false, false),
+        ("f_(Tensor(a!) self, Tensor(b!) y) -> Tensor(a!)", true, false, false, false),
+        ("f(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", true, false, true, false),
+        ("f(Tensor(a) self, int dim) -> Tensor(a)", false, false, false, true),
+        ("f(Tensor(a -> *) self) -> Tensor(a)[]", false, false, false, true),
         ("f(Tensor(a!)[] self) -> ()", true, false, false, false),
     ] {
         let s = parse(text);
         assert_eq!(
-            (
-                s.is_mutable(),
-                s.is_inplace(),
-                s.is_out_variant(),
-                s.is_view()
-            ),
+            (s.is_mutable(), s.is_inplace(), s.is_out_variant(), s.is_view()),
             (mutable, inplace, out, view),
             "{text}"
         );
     }
     let s = parse("f(Tensor x, Tensor(b!) y, Tensor(a) z) -> (Tensor(a), Tensor(b!), Tensor)");
-    assert_eq!(
-        [0, 1, 2].map(|i| s.aliased_argument(i)),
-        [Some(2), Some(1), None]
-    );
+    assert_eq!([0, 1, 2].map(|i| s.aliased_argument(i)), [Some(2), Some(1), None]);
 }
 
 #[test]
@@ -282,10 +193,7 @@ fn arg_type() -> impl Strategy<Value = String> {
         "(Tensor, int)",
         "Dict(str, int)",
     ]);
-    (
-        atom,
-        prop::collection::vec(prop::sample::select(vec!["[]", "?"]), 0..3),
-    )
+    (atom, prop::collection::vec(prop::sample::select(vec!["[]", "?"]), 0..3))
         .prop_map(|(a, suffix)| format!("{a}{}", suffix.concat()))
 }
 

@@ -130,11 +130,7 @@ impl ParseError {
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = self.line.to_string();
-        writeln!(
-            f,
-            "line {}, column {}: {}",
-            self.line, self.column, self.kind
-        )?;
+        writeln!(f, "line {}, column {}: {}", self.line, self.column, self.kind)?;
         writeln!(f, "  {number} | {}", self.source_line)?;
         let margin = " ".repeat(number.len());
         let pad: String = (self.source_line.chars())

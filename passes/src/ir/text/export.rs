@@ -22,22 +22,14 @@ pub(super) fn dot(graph: &Graph) -> String {
             NodeKind::Call(call) => {
                 let results: Vec<String> = (node.results.iter().enumerate())
                     .map(|(i, meta)| {
-                        let value = ValueRef {
-                            node: id,
-                            index: i as u32,
-                        };
+                        let value = ValueRef { node: id, index: i as u32 };
                         format!("{}: {meta}", names.get(value))
                     })
                     .collect();
                 ("box", format!("{}\n{}", call.op, results.join("\n")))
             }
         };
-        let _ = writeln!(
-            out,
-            "  n{} [shape={shape}, label={}];",
-            id.index(),
-            string(&label)
-        );
+        let _ = writeln!(out, "  n{} [shape={shape}, label={}];", id.index(), string(&label));
     }
     for &id in names.order() {
         for (position, v) in graph.operands(id).iter().enumerate() {
@@ -127,9 +119,8 @@ pub(super) fn json(graph: &Graph) -> String {
     };
     let calls = (names.order().iter()).filter_map(|&id| {
         let node = graph.node(id);
-        let results = list(0..node.results.len() as u32, |index| {
-            value(ValueRef { node: id, index })
-        });
+        let results =
+            list(0..node.results.len() as u32, |index| value(ValueRef { node: id, index }));
         let mut fields = vec![format!("\"results\":{results}")];
         match &node.kind {
             NodeKind::Call(_) => {

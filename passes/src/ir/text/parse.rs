@@ -25,13 +25,8 @@ struct Parser<'a> {
 
 /// Reads a whole text.
 pub(super) fn graph(text: &str) -> Result<Graph> {
-    let mut p = Parser {
-        text,
-        tokens: tokens(text)?,
-        at: 0,
-        graph: Graph::new(),
-        values: HashMap::new(),
-    };
+    let mut p =
+        Parser { text, tokens: tokens(text)?, at: 0, graph: Graph::new(), values: HashMap::new() };
     p.word("graph", "`graph`")?;
     p.mark('(', "`(` after `graph`")?;
     if !p.eat(')') {
@@ -75,10 +70,7 @@ impl Parser<'_> {
     }
 
     fn expected(&self, what: &str) -> ParseError {
-        let kind = Kind::Expected {
-            expected: what.to_string(),
-            found: self.peek().describe(),
-        };
+        let kind = Kind::Expected { expected: what.to_string(), found: self.peek().describe() };
         self.error_at(self.at, kind)
     }
 
@@ -95,11 +87,7 @@ impl Parser<'_> {
     }
 
     fn mark(&mut self, c: char, what: &str) -> Result<()> {
-        if self.eat(c) {
-            Ok(())
-        } else {
-            Err(self.expected(what))
-        }
+        if self.eat(c) { Ok(()) } else { Err(self.expected(what)) }
     }
 
     fn is_word(&self, w: &str) -> bool {
@@ -119,9 +107,7 @@ impl Parser<'_> {
         match self.next() {
             Token::Value(name, quoted) => Ok((name, quoted)),
             _ => {
-                self.at = self
-                    .at
-                    .saturating_sub(usize::from(*self.peek() != Token::End));
+                self.at = self.at.saturating_sub(usize::from(*self.peek() != Token::End));
                 Err(self.expected(what))
             }
         }
@@ -231,9 +217,7 @@ impl Parser<'_> {
         if let Some(i) = sizes.iter().position(|s| *s < 0) {
             return Err(self.error_at(position + 2 * i, Kind::NegativeSize(sizes[i])));
         }
-        let count = sizes
-            .iter()
-            .try_fold(1i64, |n, s| n.checked_mul((*s).max(1)));
+        let count = sizes.iter().try_fold(1i64, |n, s| n.checked_mul((*s).max(1)));
         if count.is_none() {
             let kind = Kind::TooManyElements(sizes.to_vec());
             return Err(self.error_at(position, kind));
@@ -245,23 +229,11 @@ impl Parser<'_> {
             layout::contiguous_strides(&sizes)
         };
         if strides.len() != sizes.len() {
-            let kind = Kind::StrideCount {
-                sizes: sizes.len(),
-                strides: strides.len(),
-            };
+            let kind = Kind::StrideCount { sizes: sizes.len(), strides: strides.len() };
             return Err(self.error_at(position, kind));
         }
-        let device = if self.eat('@') {
-            self.device()?
-        } else {
-            Device::CPU
-        };
-        Ok(TensorMeta {
-            dtype,
-            sizes,
-            strides,
-            device,
-        })
+        let device = if self.eat('@') { self.device()? } else { Device::CPU };
+        Ok(TensorMeta { dtype, sizes, strides, device })
     }
 
     /// `cuda` or `cuda:0`.
@@ -309,10 +281,7 @@ impl Parser<'_> {
             if index == 0 && !is_number(&name) {
                 self.graph.node_mut(value.node).name = Some(name.0.as_str().into());
             }
-            let value = ValueRef {
-                node: value.node,
-                index: index as u32,
-            };
+            let value = ValueRef { node: value.node, index: index as u32 };
             self.define(name, position, value)?;
         }
         self.place(value.node, start);
@@ -322,9 +291,7 @@ impl Parser<'_> {
     fn constant(&mut self, meta: &TensorMeta) -> Result<Constant> {
         let position = self.at;
         if !self.eat('[') {
-            return Ok(Constant::Splat(
-                self.scalar("a number or a list of numbers")?,
-            ));
+            return Ok(Constant::Splat(self.scalar("a number or a list of numbers")?));
         }
         let mut elements = Vec::new();
         while !self.eat(']') {
@@ -334,10 +301,7 @@ impl Parser<'_> {
             elements.push(self.scalar("a number")?);
         }
         if elements.len() as i64 != meta.numel() {
-            let kind = Kind::ElementCount {
-                expected: meta.numel(),
-                found: elements.len(),
-            };
+            let kind = Kind::ElementCount { expected: meta.numel(), found: elements.len() };
             return Err(self.error_at(position, kind));
         }
         Ok(Constant::Elements(elements))
@@ -544,9 +508,7 @@ const VALUE: &str = "a value: a number, a list, `none`, a string, a dtype, a dev
 or a memory format";
 
 fn is_integer(n: &str) -> bool {
-    n.trim_start_matches('-')
-        .bytes()
-        .all(|b| b.is_ascii_digit())
+    n.trim_start_matches('-').bytes().all(|b| b.is_ascii_digit())
 }
 
 fn float(n: &str) -> Option<f64> {

@@ -168,10 +168,7 @@ impl NodeLine<'_> {
 
     fn results(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let named = self.node().results.iter().enumerate().map(|(index, meta)| {
-            let value = ValueRef {
-                node: self.id,
-                index: index as u32,
-            };
+            let value = ValueRef { node: self.id, index: index as u32 };
             format!("{}: {meta}", self.names.get(value))
         });
         joined(f, named, ", ")
@@ -254,10 +251,7 @@ pub struct DisplayGraph<'a> {
 
 impl<'a> DisplayGraph<'a> {
     pub(super) fn new(graph: &'a Graph) -> DisplayGraph<'a> {
-        DisplayGraph {
-            graph,
-            provenance: false,
-        }
+        DisplayGraph { graph, provenance: false }
     }
 
     /// Adds a comment to each line with the source line and the operator of the user that it comes
@@ -272,11 +266,7 @@ impl<'a> DisplayGraph<'a> {
 impl Display for DisplayGraph<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let names = &ValueNames::new(self.graph);
-        let line = |id| NodeLine {
-            graph: self.graph,
-            names,
-            id,
-        };
+        let line = |id| NodeLine { graph: self.graph, names, id };
         f.write_str("graph(")?;
         let heads = self.graph.inputs().iter().chain(self.graph.parameters());
         joined(f, heads.map(|id| line(*id)), ", ")?;

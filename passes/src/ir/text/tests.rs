@@ -23,10 +23,7 @@ fn assert_same(a: &Graph, b: &Graph) {
             (k, l) => assert_eq!(format!("{k:?}"), format!("{l:?}")),
         }
         let operands: Vec<_> = (a.operands(*x).iter())
-            .map(|v| ValueRef {
-                node: *map[&v.node],
-                index: v.index,
-            })
+            .map(|v| ValueRef { node: *map[&v.node], index: v.index })
             .collect();
         assert_eq!(operands, b.operands(*y));
     }
@@ -49,19 +46,13 @@ fn everything() -> Graph {
     g.node_mut(list.node).name = Some("list".into());
     let mut strided = m(&[3, 4]);
     strided.strides = [1, 3].into_iter().collect();
-    strided.device = Device {
-        kind: DeviceType::Cuda,
-        index: 1,
-    };
+    strided.device = Device { kind: DeviceType::Cuda, index: 1 };
     let t = g.call(Op::t, vec![Arg::Tensor(w)], [strided]).unwrap();
     let of = vec![Arg::Tensor(x), Arg::Scalar(1.into())];
     let results = [m(&[2]), TensorMeta::contiguous(DType::I64, &[2])];
     let max = g.call(Op::max_dim, of, results).unwrap();
     g.node_mut(max.node).name = Some("best".into());
-    let index = ValueRef {
-        node: max.node,
-        index: 1,
-    };
+    let index = ValueRef { node: max.node, index: 1 };
     let args = vec![
         Arg::Tensors(vec![Some(t), None, Some(index)]),
         Arg::Tensors(vec![]),
@@ -74,10 +65,7 @@ fn everything() -> Graph {
         Arg::Bools(vec![]),
         Arg::Str("a \"b\" \\ \n é".to_string()),
         Arg::DType(DType::Bool),
-        Arg::Device(Device {
-            kind: DeviceType::Cuda,
-            index: 0,
-        }),
+        Arg::Device(Device { kind: DeviceType::Cuda, index: 0 }),
         Arg::Device(Device::CPU),
         Arg::Layout(Layout::Strided),
         Arg::MemoryFormat(MemoryFormat::ChannelsLast),
@@ -128,12 +116,7 @@ fn errors_name_the_place_and_what_is_wrong() {
     let graph = |body: &str| format!("graph(%x: f32[2,3]) {{\n{body}\n}}");
     for (text, line, column, message) in [
         (graph("  return %y"), 2, 10, "`%y` is not defined"),
-        (
-            graph("  %0: f33[2] = aten::relu(%x)"),
-            2,
-            7,
-            "`f33` is not a dtype",
-        ),
+        (graph("  %0: f33[2] = aten::relu(%x)"), 2, 7, "`f33` is not a dtype"),
         (
             graph("  %0: f32[2 = aten::relu(%x)"),
             2,
@@ -141,73 +124,18 @@ fn errors_name_the_place_and_what_is_wrong() {
             "expected `,` or `]` after a size, found `=`",
         ),
         (graph("  %0: f32[-2] = aten::relu(%x)"), 2, 11, "negative"),
-        (
-            graph("  %0: f32[2,3]{1} = aten::relu(%x)"),
-            2,
-            15,
-            "2 sizes but 1 strides",
-        ),
-        (
-            graph("  %x: f32[2] = aten::relu(%x)"),
-            2,
-            3,
-            "`%x` is defined twice",
-        ),
-        (
-            graph("  %0: f32[2] = relu(%x)"),
-            2,
-            16,
-            "expected an operator",
-        ),
-        (
-            graph("  %0: f32[2] = aten::relu(%x, 3)"),
-            2,
-            31,
-            "expected an argument",
-        ),
-        (
-            graph("  %0: f32[2] = aten::relu(%x, a=what)"),
-            2,
-            33,
-            "expected a value",
-        ),
-        (
-            graph("  %0: f32[2] = aten::relu(%x, a=[1, true])"),
-            2,
-            33,
-            "mixture",
-        ),
-        (
-            graph("  %0: i64[2] = constant [1]"),
-            2,
-            25,
-            "2 elements but the constant lists 1",
-        ),
-        (
-            graph("  %0: f32[2] = aten::relu(%x, a=\"b)"),
-            2,
-            33,
-            "no closing quote",
-        ),
-        (
-            graph("  %0: f32[99999999999999999999] = aten::relu(%x)"),
-            2,
-            11,
-            "does not fit",
-        ),
-        (
-            graph("  %0: f32[9999999999,9999999999] = aten::relu(%x)"),
-            2,
-            11,
-            "more elements",
-        ),
+        (graph("  %0: f32[2,3]{1} = aten::relu(%x)"), 2, 15, "2 sizes but 1 strides"),
+        (graph("  %x: f32[2] = aten::relu(%x)"), 2, 3, "`%x` is defined twice"),
+        (graph("  %0: f32[2] = relu(%x)"), 2, 16, "expected an operator"),
+        (graph("  %0: f32[2] = aten::relu(%x, 3)"), 2, 31, "expected an argument"),
+        (graph("  %0: f32[2] = aten::relu(%x, a=what)"), 2, 33, "expected a value"),
+        (graph("  %0: f32[2] = aten::relu(%x, a=[1, true])"), 2, 33, "mixture"),
+        (graph("  %0: i64[2] = constant [1]"), 2, 25, "2 elements but the constant lists 1"),
+        (graph("  %0: f32[2] = aten::relu(%x, a=\"b)"), 2, 33, "no closing quote"),
+        (graph("  %0: f32[99999999999999999999] = aten::relu(%x)"), 2, 11, "does not fit"),
+        (graph("  %0: f32[9999999999,9999999999] = aten::relu(%x)"), 2, 11, "more elements"),
         (graph("  ? "), 2, 3, "`?` starts nothing"),
-        (
-            graph("  %0: f32[2] @toaster = aten::relu(%x)"),
-            2,
-            15,
-            "not a device",
-        ),
+        (graph("  %0: f32[2] @toaster = aten::relu(%x)"), 2, 15, "not a device"),
         (graph(""), 3, 1, "or `return`, found `}`"),
         ("graph(".to_string(), 1, 7, "the end of the text"),
         ("".to_string(), 1, 1, "expected `graph`"),
@@ -246,10 +174,7 @@ fn names_that_collide_are_told_apart() {
     let a = g.input("x", m.clone());
     let b = g.input("x", m);
     g.set_outputs(&[b, a]);
-    assert_eq!(
-        g.to_string(),
-        "graph(%x: f32[2], %x_2: f32[2]) {\n  return %x_2, %x\n}\n"
-    );
+    assert_eq!(g.to_string(), "graph(%x: f32[2], %x_2: f32[2]) {\n  return %x_2, %x\n}\n");
 }
 
 #[test]

@@ -56,11 +56,7 @@ pub enum VerifyErrorKind {
     OperandPositions { found: Vec<u32> },
     /// A use of a result that its node does not have.
     #[error("operand {operand} is result {result} of a node with {results} results")]
-    ResultIndex {
-        operand: u32,
-        result: u32,
-        results: usize,
-    },
+    ResultIndex { operand: u32, result: u32, results: usize },
     /// Arguments that mention an operand that does not exist.
     #[error("an argument mentions operand {operand}, but there are {operands}")]
     MissingOperand { operand: u32, operands: usize },
@@ -75,11 +71,7 @@ pub enum VerifyErrorKind {
     OutputCount(usize),
     /// A node whose kind does not have this many results.
     #[error("{what} has {expected} results, found {found}")]
-    ResultCount {
-        what: &'static str,
-        expected: usize,
-        found: usize,
-    },
+    ResultCount { what: &'static str, expected: usize, found: usize },
     /// A leaf with operands.
     #[error("{what} has no operands, found {found}")]
     LeafOperands { what: &'static str, found: usize },
@@ -163,10 +155,7 @@ impl std::error::Error for VerifyErrors {}
 ///
 /// The errors in the order of the graph's text, with line and column if it was read from text.
 pub fn verify(graph: &Graph) -> Result<(), VerifyErrors> {
-    let mut v = Verifier {
-        graph,
-        found: Vec::new(),
-    };
+    let mut v = Verifier { graph, found: Vec::new() };
     v.whole();
     for id in graph.raw().node_indices() {
         v.structure(id);
@@ -185,9 +174,8 @@ pub fn verify(graph: &Graph) -> Result<(), VerifyErrors> {
         return Ok(());
     }
     let names = ValueNames::new(graph);
-    let rank: HashMap<NodeId, usize> = (names.order().iter().enumerate())
-        .map(|(i, id)| (*id, i + 1))
-        .collect();
+    let rank: HashMap<NodeId, usize> =
+        (names.order().iter().enumerate()).map(|(i, id)| (*id, i + 1)).collect();
     v.found.sort_by_key(|(id, _)| id.map_or(0, |id| rank[&id]));
     let errors = v.found.into_iter().map(|(node, kind)| VerifyError {
         node,
@@ -211,13 +199,9 @@ impl Verifier<'_> {
     /// Checks the graph as a whole.
     fn whole(&mut self) {
         let g = self.graph.raw();
-        let outputs = g
-            .node_weights()
-            .filter(|n| n.kind == NodeKind::Output)
-            .count();
+        let outputs = g.node_weights().filter(|n| n.kind == NodeKind::Output).count();
         if outputs != 1 {
-            self.found
-                .push((None, VerifyErrorKind::OutputCount(outputs)));
+            self.found.push((None, VerifyErrorKind::OutputCount(outputs)));
         }
         if self.graph.is_cyclic() {
             let components = petgraph::algo::kosaraju_scc(g);
@@ -249,11 +233,7 @@ impl Verifier<'_> {
             let results = self.graph.node(e.source()).results.len();
             if edge.result as usize >= results {
                 let (operand, result) = (edge.operand, edge.result);
-                let kind = VerifyErrorKind::ResultIndex {
-                    operand,
-                    result,
-                    results,
-                };
+                let kind = VerifyErrorKind::ResultIndex { operand, result, results };
                 self.report(id, kind);
             }
         }
@@ -282,11 +262,7 @@ impl Verifier<'_> {
             NodeKind::Output => {
                 let (what, expected, found) = ("the output node", 0, node.results.len());
                 if found != expected {
-                    let kind = VerifyErrorKind::ResultCount {
-                        what,
-                        expected,
-                        found,
-                    };
+                    let kind = VerifyErrorKind::ResultCount { what, expected, found };
                     self.report(id, kind);
                 }
             }
@@ -312,11 +288,7 @@ impl Verifier<'_> {
         }
         let found = self.graph.node(id).results.len();
         if found != 1 {
-            let kind = VerifyErrorKind::ResultCount {
-                what,
-                expected: 1,
-                found,
-            };
+            let kind = VerifyErrorKind::ResultCount { what, expected: 1, found };
             self.report(id, kind);
         }
         if let Some(list) = list {

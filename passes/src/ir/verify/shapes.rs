@@ -36,25 +36,16 @@ pub fn check(graph: &Graph, id: NodeId, call: &Call) -> Result<(), ShapeError> {
     };
     let results = &graph.node(id).results;
     if results.len() != shapes.len() {
-        return Err(ShapeError::Results {
-            expected: shapes.len(),
-            found: results.len(),
-        });
+        return Err(ShapeError::Results { expected: shapes.len(), found: results.len() });
     }
     for (shape, result) in shapes.into_iter().zip(results) {
         if shape.sizes != result.sizes {
-            return Err(ShapeError::Sizes {
-                expected: shape.sizes,
-                found: result.sizes.clone(),
-            });
+            return Err(ShapeError::Sizes { expected: shape.sizes, found: result.sizes.clone() });
         }
         if let Some(expected) = shape.dtype
             && expected != result.dtype
         {
-            return Err(ShapeError::DType {
-                expected,
-                found: result.dtype,
-            });
+            return Err(ShapeError::DType { expected, found: result.dtype });
         }
     }
     Ok(())

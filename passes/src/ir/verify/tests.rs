@@ -30,44 +30,20 @@ fn a_sound_graph_passes() {
 fn structure_rules() {
     use VerifyErrorKind as K;
     let (mut g, _, y) = relu();
-    g.raw_mut().add_edge(
-        y.node,
-        y.node,
-        Edge {
-            operand: 1,
-            result: 0,
-        },
-    );
+    g.raw_mut().add_edge(y.node, y.node, Edge { operand: 1, result: 0 });
     assert!(kinds(&g).contains(&K::Cycle));
-    assert!(kinds(&g).contains(&K::OperandMentions {
-        operand: 1,
-        times: 0
-    }));
+    assert!(kinds(&g).contains(&K::OperandMentions { operand: 1, times: 0 }));
 
     let (mut g, x, y) = relu();
-    g.raw_mut().add_edge(
-        x.node,
-        y.node,
-        Edge {
-            operand: 2,
-            result: 3,
-        },
-    );
+    g.raw_mut().add_edge(x.node, y.node, Edge { operand: 2, result: 3 });
     let found = kinds(&g);
     assert!(found.contains(&K::OperandPositions { found: vec![0, 2] }));
-    assert!(found.contains(&K::ResultIndex {
-        operand: 2,
-        result: 3,
-        results: 1
-    }));
+    assert!(found.contains(&K::ResultIndex { operand: 2, result: 3, results: 1 }));
 
     let (mut g, x, y) = relu();
     let edge = g.raw().find_edge(x.node, y.node).unwrap();
     g.raw_mut().remove_edge(edge);
-    assert!(kinds(&g).contains(&K::MissingOperand {
-        operand: 0,
-        operands: 0
-    }));
+    assert!(kinds(&g).contains(&K::MissingOperand { operand: 0, operands: 0 }));
 
     assert_eq!(kinds(&Graph::new()), vec![K::OutputCount(0)]);
 
@@ -77,13 +53,7 @@ fn structure_rules() {
 
     let (mut g, x, _) = relu();
     g.node_mut(x.node).results[0].strides.clear();
-    assert_eq!(
-        kinds(&g),
-        vec![K::StrideCount {
-            sizes: 1,
-            strides: 0
-        }]
-    );
+    assert_eq!(kinds(&g), vec![K::StrideCount { sizes: 1, strides: 0 }]);
 
     let (mut g, x, _) = relu();
     g.node_mut(x.node).results.clear();
@@ -91,13 +61,7 @@ fn structure_rules() {
 
     let (mut g, x, _) = relu();
     g.node_mut(x.node).kind = NodeKind::Parameter;
-    assert_eq!(
-        kinds(&g),
-        vec![K::Unlisted {
-            what: "parameter",
-            times: 0
-        }]
-    );
+    assert_eq!(kinds(&g), vec![K::Unlisted { what: "parameter", times: 0 }]);
 }
 
 #[test]
@@ -118,9 +82,7 @@ fn messages_show_the_node() {
 
 #[test]
 fn shape_rules() {
-    let schema = "mine::shaped(Tensor a, Tensor b) -> Tensor"
-        .parse()
-        .unwrap();
+    let schema = "mine::shaped(Tensor a, Tensor b) -> Tensor".parse().unwrap();
     Op::define(&schema, &[] as &[&str]);
     let head = "graph(%x: f32[2,3], %y: f32[3,4], %b: f32[5,2,3], %i: i64[7]) {";
     for (line, ok) in [
@@ -130,73 +92,31 @@ fn shape_rules() {
         ("%0: f32[2,4] = aten::mm(%b, %y)", false),
         ("%0: f32[3,2] = aten::t(%x)", true),
         ("%0: f32[2,3] = aten::t(%x)", false),
-        (
-            "%0: f32[2,1] = aten::sum.dim_IntList(%x, dim=[-1], keepdim=true, dtype=none)",
-            true,
-        ),
-        (
-            "%0: f32[2] = aten::sum.dim_IntList(%x, dim=[-1], keepdim=true, dtype=none)",
-            false,
-        ),
-        (
-            "%0: f32[] = aten::sum.dim_IntList(%x, dim=[], keepdim=false, dtype=none)",
-            true,
-        ),
-        (
-            "%0: f32[2] = aten::sum.dim_IntList(%x, dim=[2], keepdim=false, dtype=none)",
-            false,
-        ),
+        ("%0: f32[2,1] = aten::sum.dim_IntList(%x, dim=[-1], keepdim=true, dtype=none)", true),
+        ("%0: f32[2] = aten::sum.dim_IntList(%x, dim=[-1], keepdim=true, dtype=none)", false),
+        ("%0: f32[] = aten::sum.dim_IntList(%x, dim=[], keepdim=false, dtype=none)", true),
+        ("%0: f32[2] = aten::sum.dim_IntList(%x, dim=[2], keepdim=false, dtype=none)", false),
         ("%0: bool[2,3] = aten::gt.Scalar(%x, other=0)", true),
         ("%0: f32[2,3] = aten::gt.Scalar(%x, other=0)", false),
         ("%0: f32[6] = aten::view(%x, size=[6])", true),
         ("%0: f32[5] = aten::view(%x, size=[5])", false),
-        (
-            "%0: f32[5,3,2]{6,1,3} = aten::transpose.int(%b, dim0=-1, dim1=1)",
-            true,
-        ),
-        (
-            "%0: f32[5,2,3] = aten::transpose.int(%b, dim0=-1, dim1=1)",
-            false,
-        ),
+        ("%0: f32[5,3,2]{6,1,3} = aten::transpose.int(%b, dim0=-1, dim1=1)", true),
+        ("%0: f32[5,2,3] = aten::transpose.int(%b, dim0=-1, dim1=1)", false),
         ("%0: f32[3,5,2] = aten::permute(%b, dims=[2, 0, 1])", true),
         ("%0: f32[3,5,2] = aten::permute(%b, dims=[2, 0, 0])", false),
-        (
-            "%0: f32[5,2,3] = aten::expand(%x, size=[5, 2, 3], implicit=false)",
-            true,
-        ),
-        (
-            "%0: f32[4,3] = aten::expand(%x, size=[4, 3], implicit=false)",
-            false,
-        ),
+        ("%0: f32[5,2,3] = aten::expand(%x, size=[5, 2, 3], implicit=false)", true),
+        ("%0: f32[4,3] = aten::expand(%x, size=[4, 3], implicit=false)", false),
         ("%0: f32[1,2,3] = aten::unsqueeze(%x, dim=0)", true),
         ("%0: f32[2,3] = aten::select.int(%b, dim=0, index=1)", true),
         ("%0: f32[2,3] = aten::select.int(%b, dim=1, index=1)", false),
-        (
-            "%0: f32[2,2] = aten::slice.Tensor(%x, dim=1, start=1, end=9, step=1)",
-            true,
-        ),
-        (
-            "%0: f32[2,3] = aten::slice.Tensor(%x, dim=1, start=1, end=9, step=1)",
-            false,
-        ),
+        ("%0: f32[2,2] = aten::slice.Tensor(%x, dim=1, start=1, end=9, step=1)", true),
+        ("%0: f32[2,3] = aten::slice.Tensor(%x, dim=1, start=1, end=9, step=1)", false),
         ("%0: f32[4,3] = aten::cat([%x, %x], dim=0)", true),
         ("%0: f32[4,3] = aten::cat([%x, %y], dim=0)", false),
-        (
-            "%0: f32[7,3] = aten::embedding(%x, %i, padding_idx=-1)",
-            true,
-        ),
-        (
-            "%0: f32[7,2] = aten::embedding(%x, %i, padding_idx=-1)",
-            false,
-        ),
-        (
-            "%0: f32[2], %1: i64[2] = aten::max.dim(%x, dim=1, keepdim=false)",
-            true,
-        ),
-        (
-            "%0: f32[2], %1: f32[2] = aten::max.dim(%x, dim=1, keepdim=false)",
-            false,
-        ),
+        ("%0: f32[7,3] = aten::embedding(%x, %i, padding_idx=-1)", true),
+        ("%0: f32[7,2] = aten::embedding(%x, %i, padding_idx=-1)", false),
+        ("%0: f32[2], %1: i64[2] = aten::max.dim(%x, dim=1, keepdim=false)", true),
+        ("%0: f32[2], %1: f32[2] = aten::max.dim(%x, dim=1, keepdim=false)", false),
         ("%0: f32[2,3] = aten::relu_(%x)", false),
         ("%0: f32[2,3] = aten::relu.out(%x, %x)", false),
         ("%0: bool[2,3] = aten::__and__.Tensor(%x, %x)", true),

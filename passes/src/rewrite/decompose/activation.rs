@@ -40,11 +40,7 @@ fn halves(s: &mut Site<'_>, x: Id, dim: i64) -> Option<(Id, Id, usize)> {
     let sizes = s.meta(x).sizes.clone();
     let dim = wrap_dim(dim, sizes.len()).ok()?;
     let half = sizes.get(dim)? / 2;
-    Some((
-        s.slice(x, dim, 0, half),
-        s.slice(x, dim, half, 2 * half),
-        dim,
-    ))
+    Some((s.slice(x, dim, 0, half), s.slice(x, dim, half, 2 * half), dim))
 }
 
 fn glu(s: &mut Site<'_>) -> Option<Id> {

@@ -14,9 +14,8 @@ pub(in crate::rewrite) const RULES: &[Rule] = &[Rule {
 }];
 
 fn call(s: &mut Site<'_>) -> Option<Id> {
-    let own: Vec<Arg<Id>> = (s.call.args.iter())
-        .map(|a| a.map(|at| s.children[*at as usize]))
-        .collect();
+    let own: Vec<Arg<Id>> =
+        (s.call.args.iter()).map(|a| a.map(|at| s.children[*at as usize])).collect();
     let definition = s.op().composite()?;
     let (op, args) = definition.call(&own, |id| Some(s.meta(*id)))?;
     if s.op().facts().mutable {

@@ -169,11 +169,7 @@ fn addmv(s: &mut Site<'_>) -> Option<Id> {
 }
 
 fn linear(s: &mut Site<'_>) -> Option<Id> {
-    let args::linear {
-        input: x,
-        weight: w,
-        bias,
-    } = s.args()?;
+    let args::linear { input: x, weight: w, bias } = s.args()?;
     let (sizes, out) = (s.meta(x).sizes.clone(), s.out().sizes.clone());
     if s.meta(w).sizes.len() != 2 || sizes.is_empty() {
         return None;

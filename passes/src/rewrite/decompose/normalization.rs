@@ -164,9 +164,8 @@ fn batch_norm_inference(s: &mut Site<'_>) -> Option<Replacements> {
     let scaled = s.mul(x, a);
     let y = s.add(scaled, b);
     let call = s.call.clone();
-    let mut results: Replacements = [Some(s.convert(y, call.results[0].dtype))]
-        .into_iter()
-        .collect();
+    let mut results: Replacements =
+        [Some(s.convert(y, call.results[0].dtype))].into_iter().collect();
     for meta in &call.results[1..] {
         results.push(Some(s.constant_of(0.into(), meta.clone())));
     }

@@ -19,10 +19,7 @@ rules! { Decompose:
 }
 
 fn stack(s: &mut Site<'_>) -> Option<Id> {
-    let args::stack {
-        tensors: parts,
-        dim,
-    } = s.args()?;
+    let args::stack { tensors: parts, dim } = s.args()?;
     let sizes = s.meta(*parts.first()?).sizes.clone();
     let rank = sizes.len();
     if parts.iter().any(|p| s.meta(*p).sizes != sizes) {
@@ -66,11 +63,7 @@ fn unbind(s: &mut Site<'_>) -> Option<Replacements> {
     if count != s.call.results.len() as i64 {
         return None;
     }
-    Some(
-        (0..count)
-            .map(|i| Some(s.select_index(x, dim, i)))
-            .collect(),
-    )
+    Some((0..count).map(|i| Some(s.select_index(x, dim, i))).collect())
 }
 
 fn squeeze(s: &mut Site<'_>) -> Option<Id> {

@@ -82,11 +82,7 @@ fn var_and_mean(s: &mut Site<'_>) -> Option<(Id, Id)> {
     let squares = s.mul(centered, centered);
     let sum = s.sum(squares, &dims, s.bool("keepdim", false));
     // of nothing there is no variance, whatever the correction
-    let divisor = if n == 0.0 {
-        0.0
-    } else {
-        (n - correction).max(0.0)
-    };
+    let divisor = if n == 0.0 { 0.0 } else { (n - correction).max(0.0) };
     Some((s.div_scalar(sum, divisor), mean))
 }
 
@@ -156,12 +152,7 @@ fn flat(s: &mut Site<'_>, x: Id) -> Id {
 fn prod_all(s: &mut Site<'_>) -> Option<Id> {
     let x = s.tensor(0)?;
     let x = s.convert(x, s.out().dtype);
-    let call = args::prod_dim_int {
-        self_: flat(s, x),
-        dim: 0,
-        keepdim: false,
-        dtype: None,
-    };
+    let call = args::prod_dim_int { self_: flat(s, x), dim: 0, keepdim: false, dtype: None };
     let meta = s.out().clone();
     Some(s.call_as(call, meta))
 }
@@ -170,28 +161,14 @@ fn any_all(s: &mut Site<'_>) -> Option<Id> {
     let args::any { self_: x } = s.args()?;
     let (self_, meta) = (flat(s, x), s.out().clone());
     let (dim, keepdim) = (0, false);
-    Some(s.call_as(
-        args::any_dim {
-            self_,
-            dim,
-            keepdim,
-        },
-        meta,
-    ))
+    Some(s.call_as(args::any_dim { self_, dim, keepdim }, meta))
 }
 
 fn all_all(s: &mut Site<'_>) -> Option<Id> {
     let args::all { self_: x } = s.args()?;
     let (self_, meta) = (flat(s, x), s.out().clone());
     let (dim, keepdim) = (0, false);
-    Some(s.call_as(
-        args::all_dim {
-            self_,
-            dim,
-            keepdim,
-        },
-        meta,
-    ))
+    Some(s.call_as(args::all_dim { self_, dim, keepdim }, meta))
 }
 
 fn vector_norm(s: &mut Site<'_>) -> Option<Id> {

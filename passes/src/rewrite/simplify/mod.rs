@@ -10,9 +10,5 @@ mod views;
 use super::rule::Rule;
 
 /// The tables of this set.
-pub(super) const TABLES: &[&[Rule]] = &[
-    identities::RULES,
-    conversions::RULES,
-    views::RULES,
-    constants::RULES,
-];
+pub(super) const TABLES: &[&[Rule]] =
+    &[identities::RULES, conversions::RULES, views::RULES, constants::RULES];

@@ -229,11 +229,7 @@ impl Emitter<'_> {
             return Ok(None);
         }
         for item in &self.group.items {
-            if let Item::Store {
-                value,
-                target,
-                roles,
-            } = item
+            if let Item::Store { value, target, roles } = item
                 && *value == v
                 && target.buffer == v
                 && self.own_index(roles).as_deref() == Some(index)
@@ -264,11 +260,7 @@ impl Emitter<'_> {
             _ => {
                 let value = self.compute(v, index, def)?;
                 let mem = Mem::Scratch(slot);
-                let op = Op::Store {
-                    mem,
-                    index: at,
-                    value,
-                };
+                let op = Op::Store { mem, index: at, value };
                 self.inst(op, dtype)?;
                 self.kept_in.insert(slot, stage);
                 Ok(value)
@@ -339,12 +331,7 @@ impl Emitter<'_> {
                     Err(Unsplit::Never) => Err(Stop::Materialise(*src)),
                 }
             }
-            Def::Gather {
-                src,
-                index: ids,
-                dims,
-                bounds,
-            } => {
+            Def::Gather { src, index: ids, dims, bounds } => {
                 let at = self.value(*ids, index)?;
                 let which = dims.iter().position(Option::is_none).unwrap_or(0);
                 let size = self.p.sizes(*src)[which];
@@ -361,10 +348,7 @@ impl Emitter<'_> {
                     .collect();
                 self.value(*src, &from)
             }
-            Def::Pieces {
-                element: Some(element),
-                ..
-            } => self.value(*element, index),
+            Def::Pieces { element: Some(element), .. } => self.value(*element, index),
             Def::Source { .. }
             | Def::Reduce { .. }
             | Def::ArgReduce { .. }
@@ -391,11 +375,7 @@ impl Emitter<'_> {
         if let Some(v) = self.now.checks.get(&(at, size, wrap)) {
             return Ok(*v);
         }
-        let check = Op::CheckIndex {
-            index: at,
-            size,
-            wrap,
-        };
+        let check = Op::CheckIndex { index: at, size, wrap };
         let checked = self.inst(check, DType::I64)?;
         self.blame(v);
         self.now.checks.insert((at, size, wrap), checked);
@@ -425,8 +405,7 @@ impl Emitter<'_> {
         };
         let at = Self::address(&s.0, s.1, index);
         let dtype = self.p.dtype(v);
-        self.load(Mem::Buffer(BufferId(base.0)), at, dtype)
-            .map(Some)
+        self.load(Mem::Buffer(BufferId(base.0)), at, dtype).map(Some)
     }
 }
 

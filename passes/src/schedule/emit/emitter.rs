@@ -20,15 +20,8 @@ pub(super) type RowKey = (V, Vec<Index>, Vec<i64>);
 /// What an axis of the kernel belongs to.
 #[derive(Clone)]
 pub(super) enum AxisOrigin {
-    Grid {
-        dim: usize,
-        part: usize,
-    },
-    Row {
-        space: Vec<i64>,
-        dim: usize,
-        part: usize,
-    },
+    Grid { dim: usize, part: usize },
+    Row { space: Vec<i64>, dim: usize, part: usize },
 }
 
 /// The stage that is being written.

@@ -72,12 +72,7 @@ impl Emitter<'_> {
         let mem = Mem::Buffer(BufferId(target.buffer.0));
         let op = match op {
             None => Op::Store { mem, index, value },
-            Some(op) => Op::Update {
-                op,
-                mem,
-                index,
-                value,
-            },
+            Some(op) => Op::Update { op, mem, index, value },
         };
         self.inst(op, self.p.dtype(v))?;
         self.inlined.insert(v);

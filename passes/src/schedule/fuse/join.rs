@@ -32,9 +32,8 @@ impl Fuser<'_> {
         let mut next = group.clone();
         let has_folds = group.items.iter().any(|i| matches!(i, Item::Fold { .. }));
         if has_folds {
-            let grid: BTreeSet<usize> = (0..group.dims.len())
-                .filter(|d| group.on_grid[*d])
-                .collect();
+            let grid: BTreeSet<usize> =
+                (0..group.dims.len()).filter(|d| group.on_grid[*d]).collect();
             if grid != needed {
                 return false;
             }
@@ -48,10 +47,7 @@ impl Fuser<'_> {
         if points < FEW_POINTS && work > SERIAL_LIMIT {
             return false;
         }
-        next.items.push(Item::Fold {
-            value: v,
-            roles: first,
-        });
+        next.items.push(Item::Fold { value: v, roles: first });
         if probe(&self.memory(), &next, None).is_err() {
             return false;
         }
@@ -72,9 +68,7 @@ impl Fuser<'_> {
             if self.fixed.contains(host) {
                 continue;
             }
-            let grid: Vec<usize> = (0..group.dims.len())
-                .filter(|d| group.on_grid[*d])
-                .collect();
+            let grid: Vec<usize> = (0..group.dims.len()).filter(|d| group.on_grid[*d]).collect();
             let roles: Vec<Option<usize>> = if dims == group.dims {
                 own.clone()
             } else if grid.iter().map(|d| group.dims[*d]).eq(dims.iter().copied()) {
@@ -92,16 +86,9 @@ impl Fuser<'_> {
             }
             let mut next = group.clone();
             if folds {
-                next.items.push(Item::Fold {
-                    value: v,
-                    roles: roles.clone(),
-                });
+                next.items.push(Item::Fold { value: v, roles: roles.clone() });
             }
-            next.items.push(Item::Store {
-                value: v,
-                target: self.target(v),
-                roles,
-            });
+            next.items.push(Item::Store { value: v, target: self.target(v), roles });
             if probe(&self.memory(), &next, None).is_ok() {
                 self.groups[*host] = Some(next);
                 return Some(*host);

@@ -30,11 +30,9 @@ impl Fuser<'_> {
                 }
                 self.note(v, None, "a runtime kernel");
             }
-            Def::Pieces {
-                pieces,
-                element: Some(element),
-                ..
-            } if !forced && self.is_joined_in_place(v, pieces) => {
+            Def::Pieces { pieces, element: Some(element), .. }
+                if !forced && self.is_joined_in_place(v, pieces) =>
+            {
                 for h in self.hosts[v.i()].clone() {
                     self.require(*element, h);
                     if let Some(g) = &mut self.groups[h] {
@@ -43,9 +41,7 @@ impl Fuser<'_> {
                     self.note(v, Some(h), "joined in place by the kernel that needs it");
                 }
             }
-            Def::Pieces {
-                pieces, overlap, ..
-            } => {
+            Def::Pieces { pieces, overlap, .. } => {
                 self.stored[v.i()] = true;
                 let whole = self.memory().strides(v);
                 let mut first = None;
@@ -56,16 +52,8 @@ impl Fuser<'_> {
                         offset += piece.start[d] * whole[d];
                         strides.push(piece.step[d] * whole[d]);
                     }
-                    let target = Target {
-                        buffer: v,
-                        offset,
-                        strides,
-                    };
-                    let item = Item::Store {
-                        value: piece.src,
-                        target,
-                        roles,
-                    };
+                    let target = Target { buffer: v, offset, strides };
+                    let item = Item::Store { value: piece.src, target, roles };
                     let g = self.new_group(dims, vec![item]);
                     if *overlap {
                         self.fixed.insert(g);
@@ -113,15 +101,8 @@ impl Fuser<'_> {
             None => {
                 let (dims, roles) = roles(self.p.sizes(v));
                 let target = self.target(v);
-                let fold = Item::Fold {
-                    value: v,
-                    roles: roles.clone(),
-                };
-                let store = Item::Store {
-                    value: v,
-                    target,
-                    roles,
-                };
+                let fold = Item::Fold { value: v, roles: roles.clone() };
+                let store = Item::Store { value: v, target, roles };
                 self.new_group(dims, vec![fold, store])
             }
         };
@@ -144,11 +125,7 @@ impl Fuser<'_> {
         let sizes = self.p.get(v).sizes.clone();
         let (dims, roles) = roles(&sizes);
         let target = self.target(v);
-        let store = Item::Store {
-            value: s.base,
-            target: target.clone(),
-            roles: roles.clone(),
-        };
+        let store = Item::Store { value: s.base, target: target.clone(), roles: roles.clone() };
         let parallel = s.parallel(&sizes);
         let mut on_grid = vec![false; dims.len()];
         for (role, parallel) in roles.iter().zip(&parallel) {
@@ -156,9 +133,8 @@ impl Fuser<'_> {
                 on_grid[*role] = *parallel;
             }
         }
-        let points: i64 = (sizes.iter().zip(&parallel))
-            .map(|(n, p)| if *p { *n } else { 1 })
-            .product();
+        let points: i64 =
+            (sizes.iter().zip(&parallel)).map(|(n, p)| if *p { *n } else { 1 }).product();
         let mut items = Vec::new();
         // a large base is stored by many threads even where few can scatter into it, and from one
         // end to the other where a piece of it does not stay in a cache
@@ -255,21 +231,13 @@ impl Fuser<'_> {
             self.note(v, None, "no elements");
             return;
         }
-        let open: Vec<usize> = hosts
-            .iter()
-            .copied()
-            .filter(|h| !self.is_full(*h))
-            .collect();
+        let open: Vec<usize> = hosts.iter().copied().filter(|h| !self.is_full(*h)).collect();
         let group = match self.join(v, &open) {
             Some(g) => g,
             None => {
                 let (dims, roles) = roles(self.p.sizes(v));
                 let target = self.target(v);
-                let store = Item::Store {
-                    value: v,
-                    target,
-                    roles,
-                };
+                let store = Item::Store { value: v, target, roles };
                 self.new_group(dims, vec![store])
             }
         };
@@ -284,9 +252,7 @@ impl Fuser<'_> {
     }
 
     fn is_full(&self, group: usize) -> bool {
-        self.groups[group]
-            .as_ref()
-            .is_some_and(|g| g.inlined >= self.cap)
+        self.groups[group].as_ref().is_some_and(|g| g.inlined >= self.cap)
     }
 
     /// Whether the only kernel that needs a value put together from pieces may select among them:

@@ -62,9 +62,7 @@ impl Lowerer<'_> {
                 let size = *c.sizes().get(dim)?;
                 let index = if a.index < 0 { a.index + size } else { a.index };
                 let src = self.p.keep_dims(a.src, &[dim]);
-                (0..size)
-                    .contains(&index)
-                    .then(|| self.scatter(a.self_, src, dim, index, 1))
+                (0..size).contains(&index).then(|| self.scatter(a.self_, src, dim, index, 1))
             }
             Op::diagonal_scatter => self.diagonal_scatter(c),
             Op::as_strided_scatter => self.as_strided_scatter(c),
@@ -132,10 +130,7 @@ impl Lowerer<'_> {
         // neighbours are replaced where they were, others by the first dimensions
         if last - first + 1 == indices.len() {
             let rest = self.p.sizes(x).len() - p;
-            let order: Vec<usize> = (p..p + first)
-                .chain(0..p)
-                .chain(p + first..p + rest)
-                .collect();
+            let order: Vec<usize> = (p..p + first).chain(0..p).chain(p + first..p + rest).collect();
             x = self.permuted(x, &order)?;
         }
         Some(x)
@@ -162,12 +157,7 @@ impl Lowerer<'_> {
         bounds: Bounds,
     ) -> V {
         let dtype = self.p.dtype(src);
-        let def = Def::Gather {
-            src,
-            index,
-            dims,
-            bounds,
-        };
+        let def = Def::Gather { src, index, dims, bounds };
         self.p.push(dtype, sizes, def)
     }
 
@@ -193,21 +183,14 @@ impl Lowerer<'_> {
         if pieces.is_empty() {
             return self.p.constant(Scalar::Int(0), dtype, sizes);
         }
-        let def = Def::Pieces {
-            pieces,
-            overlap,
-            element,
-        };
+        let def = Def::Pieces { pieces, overlap, element };
         self.p.push(dtype, sizes, def)
     }
 
     fn piece(&self, src: V, dim: usize, start: i64, step: i64) -> Piece {
         let rank = self.p.sizes(src).len();
-        let mut piece = Piece {
-            src,
-            start: Dims::from_elem(0, rank),
-            step: Dims::from_elem(1, rank),
-        };
+        let mut piece =
+            Piece { src, start: Dims::from_elem(0, rank), step: Dims::from_elem(1, rank) };
         piece.start[dim] = start;
         piece.step[dim] = step;
         piece
@@ -320,11 +303,8 @@ impl Lowerer<'_> {
         }
         // boxes beside the middle along one dimension after the other
         let inner = self.p.get(x).sizes.clone();
-        let mut pieces = vec![Piece {
-            src: x,
-            start: start.clone(),
-            step: Dims::from_elem(1, rank),
-        }];
+        let mut pieces =
+            vec![Piece { src: x, start: start.clone(), step: Dims::from_elem(1, rank) }];
         let (mut at, mut sizes) = (Dims::from_elem(0, rank), out.clone());
         for dim in 0..rank {
             let end = start[dim] + inner[dim];
@@ -333,11 +313,7 @@ impl Lowerer<'_> {
                 box_sizes[dim] = to - from;
                 box_at[dim] = from;
                 let src = self.p.constant(value, c.dtype(), &box_sizes);
-                pieces.push(Piece {
-                    src,
-                    start: box_at,
-                    step: Dims::from_elem(1, rank),
-                });
+                pieces.push(Piece { src, start: box_at, step: Dims::from_elem(1, rank) });
             }
             at[dim] = start[dim];
             sizes[dim] = inner[dim];

@@ -104,9 +104,8 @@ impl Lowerer<'_> {
             if before <= 0 && around[1] <= 0 {
                 continue;
             }
-            let inside: Vec<u8> = (0..len)
-                .map(|o| u8::from((0..n).contains(&(o - before))))
-                .collect();
+            let inside: Vec<u8> =
+                (0..len).map(|o| u8::from((0..n).contains(&(o - before)))).collect();
             let sizes = self.p.get(x).sizes.clone();
             let inside = self.marks(inside);
             let inside = self.p.view(inside, &sizes, vec![Affine::dim(dim)]);
@@ -264,22 +263,15 @@ impl Lowerer<'_> {
         let index = self.list(&list);
         let index = self.p.view(index, &sizes, vec![Affine::dim(dim)]);
         let dims = (0..sizes.len()).map(|d| (d != dim).then_some(d)).collect();
-        let def = Def::Gather {
-            src: x,
-            index,
-            dims,
-            bounds: Bounds::Listed,
-        };
+        let def = Def::Gather { src: x, index, dims, bounds: Bounds::Listed };
         Some(self.p.push(dtype, &sizes, def))
     }
 
     /// A constant of booleans.
     fn marks(&mut self, marks: Vec<u8>) -> V {
         let n = marks.len() as i64;
-        let def = Def::Source {
-            source: Source::Constant(marks.into()),
-            strides: Dims::from_slice(&[1]),
-        };
+        let def =
+            Def::Source { source: Source::Constant(marks.into()), strides: Dims::from_slice(&[1]) };
         self.p.push(DType::Bool, &[n], def)
     }
 
@@ -289,10 +281,8 @@ impl Lowerer<'_> {
             return *v;
         }
         let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
-        let def = Def::Source {
-            source: Source::Constant(bytes.into()),
-            strides: Dims::from_slice(&[1]),
-        };
+        let def =
+            Def::Source { source: Source::Constant(bytes.into()), strides: Dims::from_slice(&[1]) };
         let v = self.p.push(DType::I64, &[numbers.len() as i64], def);
         self.lists.insert(numbers.to_vec(), v);
         v

@@ -112,17 +112,11 @@ impl Lowerer<'_> {
     }
 
     fn tensor(&self, c: &CallView, position: usize) -> Option<V> {
-        c.args
-            .get(position)
-            .and_then(Arg::as_tensor)
-            .map(|v| self.get(*v))
+        c.args.get(position).and_then(Arg::as_tensor).map(|v| self.get(*v))
     }
 
     fn meta(&self, c: &CallView, position: usize) -> Option<&TensorMeta> {
-        c.args
-            .get(position)
-            .and_then(Arg::as_tensor)
-            .map(|v| self.graph.meta(*v))
+        c.args.get(position).and_then(Arg::as_tensor).map(|v| self.graph.meta(*v))
     }
 
     /// Whether complex numbers take part in a call: loops have none, so that it stays a call of a
@@ -225,9 +219,8 @@ impl Lowerer<'_> {
         let known = self.p.values.len();
         let from = std::mem::replace(&mut self.unchecked, known);
         let failing = checks::failing(graph, &self.p, from..known);
-        let made: Vec<V> = (failing.into_iter())
-            .flat_map(|v| checks::check(&mut self.p, v))
-            .collect();
+        let made: Vec<V> =
+            (failing.into_iter()).flat_map(|v| checks::check(&mut self.p, v)).collect();
         let calls = self.kept.iter().copied().filter(|v| v.i() >= from);
         calls.chain(made).collect()
     }
@@ -272,22 +265,16 @@ impl Lowerer<'_> {
                     NodeKind::Input => self.graph.inputs(),
                     _ => self.graph.parameters(),
                 };
-                let i =
-                    own.iter()
-                        .position(|n| *n == id)
-                        .ok_or_else(|| ScheduleError::Unlisted {
-                            node: super::node_label(self.graph, id),
-                        })? as u32;
+                let i = own.iter().position(|n| *n == id).ok_or_else(|| {
+                    ScheduleError::Unlisted { node: super::node_label(self.graph, id) }
+                })? as u32;
                 let source = match node.kind {
                     NodeKind::Input => Source::Input(i),
                     _ => Source::Parameter(i),
                 };
                 let m = &node.results[0];
                 let strides = m.strides.clone();
-                smallvec![
-                    self.p
-                        .push(m.dtype, &m.sizes, Def::Source { source, strides })
-                ]
+                smallvec![self.p.push(m.dtype, &m.sizes, Def::Source { source, strides })]
             }
             NodeKind::Constant(c) => {
                 let m = &node.results[0];
@@ -296,8 +283,7 @@ impl Lowerer<'_> {
                         let elements = vec![*s; m.numel().max(0) as usize];
                         let source = Source::Constant(bytes(&elements, m.dtype));
                         let strides = layout::contiguous_strides(&m.sizes);
-                        self.p
-                            .push(m.dtype, &m.sizes, Def::Source { source, strides })
+                        self.p.push(m.dtype, &m.sizes, Def::Source { source, strides })
                     }
                     Constant::Splat(s) => self.p.constant(*s, m.dtype, &m.sizes),
                     Constant::Elements(e) => {
@@ -317,8 +303,7 @@ impl Lowerer<'_> {
                             _ => {
                                 let source = Source::Constant(bytes(e, m.dtype));
                                 let strides = layout::contiguous_strides(&m.sizes);
-                                self.p
-                                    .push(m.dtype, &m.sizes, Def::Source { source, strides })
+                                self.p.push(m.dtype, &m.sizes, Def::Source { source, strides })
                             }
                         }
                     }
@@ -406,9 +391,5 @@ pub(crate) fn lower(graph: &Graph) -> Result<LoweredGraph, ScheduleError> {
     for id in graph.topological() {
         l.node(id)?;
     }
-    Ok(LoweredGraph {
-        program: l.p,
-        map: l.map,
-        kept: l.kept,
-    })
+    Ok(LoweredGraph { program: l.p, map: l.map, kept: l.kept })
 }

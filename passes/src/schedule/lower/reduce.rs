@@ -45,10 +45,8 @@ impl Lowerer<'_> {
             if list.is_empty() || rank == 0 {
                 return Some(every());
             }
-            let mut dims: SmallVec<[usize; 2]> = list
-                .into_iter()
-                .map(|d| wrap_dim(d, rank))
-                .collect::<Option<_>>()?;
+            let mut dims: SmallVec<[usize; 2]> =
+                list.into_iter().map(|d| wrap_dim(d, rank)).collect::<Option<_>>()?;
             dims.sort_unstable();
             Some(dims)
         };
@@ -113,9 +111,7 @@ impl Lowerer<'_> {
         let x = self.p.cast(x, compute);
         let sum = self.reduced(ReduceOp::Sum, x, dims, keep)?;
         let sizes = self.p.get(sum).sizes.clone();
-        let n = self
-            .p
-            .constant(Scalar::Float(count as f64), compute, &sizes);
+        let n = self.p.constant(Scalar::Float(count as f64), compute, &sizes);
         let mean = self.p.binary(BinaryOp::Div, sum, n);
         Some(self.p.cast(mean, c.dtype()))
     }
@@ -123,10 +119,7 @@ impl Lowerer<'_> {
     fn reduced(&mut self, op: ReduceOp, x: V, dims: SmallVec<[usize; 2]>, keep: bool) -> Option<V> {
         let dtype = self.p.dtype(x);
         let from = self.p.get(x).sizes.clone();
-        let sizes: Dims = (0..from.len())
-            .filter(|d| !dims.contains(d))
-            .map(|d| from[d])
-            .collect();
+        let sizes: Dims = (0..from.len()).filter(|d| !dims.contains(d)).map(|d| from[d]).collect();
         let r = if from.contains(&0) {
             self.p.constant(identity(op)?, dtype, &sizes)
         } else if dims.iter().all(|d| from[*d] == 1) {
@@ -171,11 +164,7 @@ impl Lowerer<'_> {
                 let dtype = self.p.dtype(x);
                 let src = cut;
                 let last: SmallVec<[usize; 2]> = smallvec![lead + 1];
-                let def = Def::Reduce {
-                    op,
-                    src,
-                    dims: last,
-                };
+                let def = Def::Reduce { op, src, dims: last };
                 let part = self.p.push(dtype, &partial_sizes, def);
                 self.p.values[part.i()].barrier = true;
                 (part, smallvec![lead])
@@ -211,9 +200,7 @@ impl Lowerer<'_> {
                 let src = self.p.reshape(x, &cut);
                 let dtype = self.p.dtype(x);
                 let dims: SmallVec<[usize; 2]> = smallvec![1];
-                let part = self
-                    .p
-                    .push(dtype, &partial_sizes, Def::Reduce { op, src, dims });
+                let part = self.p.push(dtype, &partial_sizes, Def::Reduce { op, src, dims });
                 self.p.values[part.i()].barrier = true;
                 (part, smallvec![0])
             }
@@ -232,16 +219,12 @@ impl Lowerer<'_> {
         if from.contains(&0) {
             return None;
         }
-        let sizes: Dims = (0..from.len())
-            .filter(|d| !dims.contains(d))
-            .map(|d| from[d])
-            .collect();
+        let sizes: Dims = (0..from.len()).filter(|d| !dims.contains(d)).map(|d| from[d]).collect();
         let r = if dims.iter().all(|d| from[*d] == 1) {
             self.p.constant(Scalar::Int(0), DType::I64, &sizes)
         } else {
             let dims = dims.clone();
-            self.p
-                .push(DType::I64, &sizes, Def::ArgReduce { max, src: x, dims })
+            self.p.push(DType::I64, &sizes, Def::ArgReduce { max, src: x, dims })
         };
         Some(if keep { self.p.keep_dims(r, &dims) } else { r })
     }

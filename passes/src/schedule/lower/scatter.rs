@@ -238,24 +238,13 @@ impl<'g> Lowerer<'g> {
             }
         }
         let (base, ids) = (self.shaped(base, &shape), self.shaped(ids, &from));
-        let passes = passes
-            .into_iter()
-            .map(|(v, op)| (self.shaped(v, &from), op));
+        let passes = passes.into_iter().map(|(v, op)| (self.shaped(v, &from), op));
         let passes = passes.collect();
         let places = (0..shape.len())
-            .map(|k| {
-                if k == d {
-                    Place::Indexed(ids)
-                } else {
-                    Place::Along(k)
-                }
-            })
+            .map(|k| if k == d { Place::Indexed(ids) } else { Place::Along(k) })
             .collect();
         let v = self.scattered(base, places, Bounds::Checked, from, passes);
-        Some(
-            self.p
-                .reshape(v, c.results.first().map_or(&sizes[..], |m| &m.sizes[..])),
-        )
+        Some(self.p.reshape(v, c.results.first().map_or(&sizes[..], |m| &m.sizes[..])))
     }
 
     /// Slices along one dimension by a vector of indices.
@@ -410,9 +399,7 @@ impl<'g> Lowerer<'g> {
         // rows of the padding index, and of indices beyond the table, add nothing to the first row,
         // whose sums are never -0
         let first = self.p.constant(Scalar::Int(0), DType::I64, &[n]);
-        let number = self
-            .p
-            .constant(Scalar::Int(a.padding_idx), DType::I64, &[n]);
+        let number = self.p.constant(Scalar::Int(a.padding_idx), DType::I64, &[n]);
         let height = self.p.constant(Scalar::Int(c.sizes()[0]), DType::I64, &[n]);
         let padded = self.p.compare(CompareOp::Eq, ids, number);
         let below = self.p.compare(CompareOp::Lt, ids, first);
@@ -477,9 +464,7 @@ impl<'g> Lowerer<'g> {
             });
         }
         let base = self.shaped(x, &shape);
-        let passes = passes
-            .into_iter()
-            .map(|(v, op)| (self.shaped(v, &from), op));
+        let passes = passes.into_iter().map(|(v, op)| (self.shaped(v, &from), op));
         let passes = passes.collect();
         let v = self.scattered(base, to, bounds, from, passes);
         self.p.reshape(v, &whole)
@@ -494,13 +479,7 @@ impl<'g> Lowerer<'g> {
         passes: Passes,
     ) -> V {
         let (dtype, whole) = (self.p.dtype(base), self.p.get(base).sizes.clone());
-        let def = Def::Scatter(Box::new(Scatter {
-            base,
-            places,
-            bounds,
-            sizes,
-            passes,
-        }));
+        let def = Def::Scatter(Box::new(Scatter { base, places, bounds, sizes, passes }));
         self.p.push(dtype, &whole, def)
     }
 

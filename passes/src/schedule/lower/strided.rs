@@ -23,9 +23,8 @@ fn storage_order(sizes: &[i64], strides: &[i64]) -> Option<Vec<usize>> {
 
 /// The one stride between neighbours when the dimensions are walked in `order`.
 fn common_stride(sizes: &[i64], strides: &[i64], order: &[usize]) -> Option<i64> {
-    let mut dims = (order.iter().rev())
-        .map(|d| (sizes[*d], strides[*d]))
-        .filter(|(size, _)| *size != 1);
+    let mut dims =
+        (order.iter().rev()).map(|d| (sizes[*d], strides[*d])).filter(|(size, _)| *size != 1);
     let Some((mut run, stride)) = dims.next() else {
         return Some(1);
     };
@@ -87,11 +86,7 @@ impl Lowerer<'_> {
         }
         let (size, stride) = (c.ints("size")?, c.ints("stride")?);
         let offset = c.int("storage_offset").unwrap_or(0);
-        args.extend([
-            Arg::Ints(size),
-            Arg::Ints(stride),
-            Arg::Scalar(Scalar::Int(offset)),
-        ]);
+        args.extend([Arg::Ints(size), Arg::Ints(stride), Arg::Scalar(Scalar::Int(offset))]);
         if scatters {
             let flat = self.extern_call(c.op, args, inputs, vec![row_major(&[sizes])])[0];
             return self.unflattened(flat, &result);
@@ -167,13 +162,7 @@ impl Lowerer<'_> {
 
     /// The diagonal of a row-major matrix lies in it at equal distances.
     pub(super) fn diagonal_scatter(&mut self, c: &CallView) -> Option<V> {
-        let args::diagonal_scatter {
-            self_: x,
-            src,
-            offset,
-            dim1,
-            dim2,
-        } = self.args(c)?;
+        let args::diagonal_scatter { self_: x, src, offset, dim1, dim2 } = self.args(c)?;
         let rank = c.sizes().len();
         let (a, b) = (wrap_dim(dim1, rank)?, wrap_dim(dim2, rank)?);
         if c.sizes().contains(&0) || self.p.sizes(src).contains(&0) {

@@ -49,27 +49,16 @@ fn what_is_computed_whole_is_checked_once() {
 #[test]
 fn what_is_computed_in_part_or_not_at_all_is_checked_all_the_same() {
     for (body, want) in [
-        (
-            "%0: f32[4,3] = aten::gather(%x, dim=0, %i, sparse_grad=false)",
-            "aten::gather",
-        ),
-        (
-            "%0: f32[4,3,3] = aten::embedding(%x, %i, padding_idx=-1)",
-            "aten::embedding",
-        ),
-        (
-            "%0: i64[8] = aten::remainder.Tensor(%n, %n)",
-            "aten::remainder.Tensor",
-        ),
+        ("%0: f32[4,3] = aten::gather(%x, dim=0, %i, sparse_grad=false)", "aten::gather"),
+        ("%0: f32[4,3,3] = aten::embedding(%x, %i, padding_idx=-1)", "aten::embedding"),
+        ("%0: i64[8] = aten::remainder.Tensor(%n, %n)", "aten::remainder.Tensor"),
         (
             "%v: f32[4,3] = aten::ones(size=[4,3], dtype=f32)
   %0: f32[8,3] = aten::scatter.src(%x, dim=0, %i, %v)",
             "aten::scatter.src",
         ),
     ] {
-        let plan = planned(&format!(
-            "  {body}\n  %9: f32[8,3] = aten::exp(%x)\n  return %9"
-        ));
+        let plan = planned(&format!("  {body}\n  %9: f32[8,3] = aten::exp(%x)\n  return %9"));
         assert_eq!(all_blamed(&plan), [want], "{body}\n{plan}");
     }
     let plan = planned(
@@ -78,10 +67,7 @@ fn what_is_computed_in_part_or_not_at_all_is_checked_all_the_same() {
   return %1",
     );
     let found = all_blamed(&plan);
-    assert_eq!(
-        found, ["aten::gather"; 2],
-        "one for the part, one for the rest: {plan}"
-    );
+    assert_eq!(found, ["aten::gather"; 2], "one for the part, one for the rest: {plan}");
     // a part along a dimension that the indices do not depend on reads all of them
     let plan = planned(
         "  %0: f32[4,3,3] = aten::embedding(%x, %i, padding_idx=-1)
@@ -101,12 +87,7 @@ fn calls_without_results_are_steps_and_wait_for_checks() {
   return %1",
     );
     let steps: Vec<Vec<String>> = plan.steps.iter().map(|s| blamed(&plan, s)).collect();
-    let at = |op: &str| {
-        steps
-            .iter()
-            .position(|s| s.iter().any(|o| o == op))
-            .expect("a step")
-    };
+    let at = |op: &str| steps.iter().position(|s| s.iter().any(|o| o == op)).expect("a step");
     assert!(at("aten::gather") < at("my::log"), "{plan}");
     let calls = steps.iter().filter(|s| s[..] == ["my::log"]).count();
     assert_eq!(calls, 2, "{plan}");

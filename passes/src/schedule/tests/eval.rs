@@ -32,11 +32,7 @@ impl Tensor {
                 at[d] = 0;
             }
         }
-        Tensor {
-            dtype,
-            sizes: sizes.to_vec(),
-            data,
-        }
+        Tensor { dtype, sizes: sizes.to_vec(), data }
     }
 
     pub(super) fn each(&self, mut f: impl FnMut(&[i64], Scalar)) {
@@ -98,10 +94,9 @@ pub(super) fn erf(x: f64) -> f64 {
 
 fn dims_of(arg: Option<&Arg<Tensor>>, rank: usize) -> Vec<usize> {
     match arg.and_then(Arg::as_ints) {
-        Some(v) if !v.is_empty() => v
-            .iter()
-            .map(|d| d.rem_euclid(rank.max(1) as i64) as usize)
-            .collect(),
+        Some(v) if !v.is_empty() => {
+            v.iter().map(|d| d.rem_euclid(rank.max(1) as i64) as usize).collect()
+        }
         _ => (0..rank).collect(),
     }
 }
@@ -133,10 +128,7 @@ fn float(name: &str, f: f64) -> Option<f64> {
 
 /// The results of one operator; dtype and sizes of the first one are given.
 pub(super) fn eval_op(op: &str, args: &[Arg<Tensor>], dtype: DType, sizes: &[i64]) -> Vec<Tensor> {
-    let name = op
-        .strip_prefix("aten::")
-        .or_else(|| op.strip_prefix("mine::"))
-        .unwrap_or(op);
+    let name = op.strip_prefix("aten::").or_else(|| op.strip_prefix("mine::")).unwrap_or(op);
     let tensor = |i: usize| args[i].as_tensor().expect("a tensor");
     let int = |i: usize| args[i].as_int().expect("an integer");
     let element = |i: usize, at: &[i64]| match &args[i] {
@@ -240,11 +232,9 @@ pub(super) fn eval_op(op: &str, args: &[Arg<Tensor>], dtype: DType, sizes: &[i64
                 }
             }))
         }
-        "view" | "reshape" | "_unsafe_view" => one(Tensor {
-            dtype,
-            sizes: sizes.to_vec(),
-            data: tensor(0).data.clone(),
-        }),
+        "view" | "reshape" | "_unsafe_view" => {
+            one(Tensor { dtype, sizes: sizes.to_vec(), data: tensor(0).data.clone() })
+        }
         "expand" => one(Tensor::from_fn(dtype, sizes, |at| tensor(0).wide(at))),
         "permute" => {
             let dims = dims_of(args.get(1), sizes.len());
@@ -256,9 +246,7 @@ pub(super) fn eval_op(op: &str, args: &[Arg<Tensor>], dtype: DType, sizes: &[i64
                 tensor(0).at(&from)
             }))
         }
-        "t" => one(Tensor::from_fn(dtype, sizes, |at| {
-            tensor(0).at(&[at[1], at[0]])
-        })),
+        "t" => one(Tensor::from_fn(dtype, sizes, |at| tensor(0).at(&[at[1], at[0]]))),
         "slice.Tensor" => one(Tensor::from_fn(dtype, sizes, |at| {
             let mut from = at.to_vec();
             let d = int(1) as usize;
@@ -284,9 +272,7 @@ pub(super) fn eval_op(op: &str, args: &[Arg<Tensor>], dtype: DType, sizes: &[i64
             tensor(0).at(&from)
         })),
         "cat" => {
-            let Arg::Tensors(list) = &args[0] else {
-                panic!("cat of a list")
-            };
+            let Arg::Tensors(list) = &args[0] else { panic!("cat of a list") };
             let d = int(1) as usize;
             one(Tensor::from_fn(dtype, sizes, |at| {
                 let mut from = at.to_vec();

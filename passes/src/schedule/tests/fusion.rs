@@ -160,9 +160,7 @@ fn one_row_is_still_one_kernel() {
 fn mlp_is_three_products_and_a_norm() {
     let mut b = B::default();
     let x = b.input(&[8, 32]);
-    let w: Vec<_> = (0..3)
-        .map(|_| (b.param(&[32, 32]), b.param(&[32])))
-        .collect();
+    let w: Vec<_> = (0..3).map(|_| (b.param(&[32, 32]), b.param(&[32]))).collect();
     let (g, c) = (b.param(&[32]), b.param(&[32]));
     let h = b.linear(x, w[0].0, w[0].1);
     let h = b.un("aten::gelu", h);
@@ -212,12 +210,7 @@ fn attention_is_two_products_and_a_kernel() {
             &[16, 64],
             &[192, 1],
         );
-        let x = b.view(
-            "aten::view",
-            vec![t(x), ints(&[16, 2, 32])],
-            &[16, 2, 32],
-            &[192, 32, 1],
-        );
+        let x = b.view("aten::view", vec![t(x), ints(&[16, 2, 32])], &[16, 2, 32], &[192, 32, 1]);
         part.push(b.view(
             "aten::permute",
             vec![t(x), ints(&[1, 0, 2])],
@@ -225,27 +218,13 @@ fn attention_is_two_products_and_a_kernel() {
             &[32, 192, 1],
         ));
     }
-    let kt = b.view(
-        "aten::transpose.int",
-        vec![t(part[1]), s(1), s(2)],
-        &[2, 32, 16],
-        &[32, 1, 192],
-    );
-    let scores = b.call(
-        "aten::bmm",
-        vec![t(part[0]), t(kt)],
-        DType::F32,
-        &[2, 16, 16],
-    );
+    let kt =
+        b.view("aten::transpose.int", vec![t(part[1]), s(1), s(2)], &[2, 32, 16], &[32, 1, 192]);
+    let scores = b.call("aten::bmm", vec![t(part[0]), t(kt)], DType::F32, &[2, 16, 16]);
     let scaled = b.num("aten::mul.Tensor", scores, 0.17);
     let masked = b.bin("aten::add.Tensor", scaled, mask);
     let probs = b.softmax(masked);
-    let out = b.call(
-        "aten::bmm",
-        vec![t(probs), t(part[2])],
-        DType::F32,
-        &[2, 16, 32],
-    );
+    let out = b.call("aten::bmm", vec![t(probs), t(part[2])], DType::F32, &[2, 16, 32]);
     let plan = b.schedule(&[out]);
     assert_eq!(count(&plan), (1, 2), "{plan}");
 }
@@ -254,18 +233,10 @@ fn attention_is_two_products_and_a_kernel() {
 fn sums_over_leading_dimensions_run_along_the_grid() {
     let mut b = B::default();
     let x = b.input(&[64, 128]);
-    let y = b.call(
-        "aten::sum.dim_IntList",
-        vec![t(x), ints(&[0]), s(false)],
-        DType::F32,
-        &[128],
-    );
+    let y = b.call("aten::sum.dim_IntList", vec![t(x), ints(&[0]), s(false)], DType::F32, &[128]);
     let plan = b.schedule(&[y]);
     assert_eq!(count(&plan), (1, 0));
-    assert_eq!(
-        plan.kernels().next().map(|k| k.vectorize),
-        Some(Vectorize::Grid)
-    );
+    assert_eq!(plan.kernels().next().map(|k| k.vectorize), Some(Vectorize::Grid));
 }
 
 #[test]
@@ -313,23 +284,13 @@ fn transformer_layer(
         let y = b.reshape(y, &[batch, length, heads, head]);
         let strides = [length * width, head, width, 1];
         let sizes = [batch, heads, length, head];
-        let y = b.view(
-            "aten::permute",
-            vec![t(y), ints(&[0, 2, 1, 3])],
-            &sizes,
-            &strides,
-        );
+        let y = b.view("aten::permute", vec![t(y), ints(&[0, 2, 1, 3])], &sizes, &strides);
         let flat = [batch * heads, length, head];
         part.push(b.call("aten::reshape", vec![t(y), ints(&flat)], DType::F32, &flat));
     }
     let kt_strides = [length * head, 1, head];
     let kt_sizes = [batch * heads, head, length];
-    let kt = b.view(
-        "aten::permute",
-        vec![t(part[1]), ints(&[0, 2, 1])],
-        &kt_sizes,
-        &kt_strides,
-    );
+    let kt = b.view("aten::permute", vec![t(part[1]), ints(&[0, 2, 1])], &kt_sizes, &kt_strides);
     let sizes = [batch * heads, length, length];
     let scores = b.call("aten::bmm", vec![t(part[0]), t(kt)], DType::F32, &sizes);
     let scores = b.num("aten::mul.Tensor", scores, 0.125);
@@ -339,12 +300,7 @@ fn transformer_layer(
     let out = b.reshape(out, &[batch, heads, length, head]);
     let strides = [heads * length * head, head, length * head, 1];
     let sizes = [batch, length, heads, head];
-    let out = b.view(
-        "aten::permute",
-        vec![t(out), ints(&[0, 2, 1, 3])],
-        &sizes,
-        &strides,
-    );
+    let out = b.view("aten::permute", vec![t(out), ints(&[0, 2, 1, 3])], &sizes, &strides);
     let out = b.call("aten::clone", vec![t(out)], DType::F32, &sizes);
     let out = b.reshape(out, &[rows, width]);
     let out = project(b, width, width, out);

@@ -233,9 +233,7 @@ impl Machine<'_> {
             for (n, stage) in k.stages.iter().enumerate() {
                 let mut folds: HashMap<usize, Fold> = HashMap::new();
                 let mut sweep = Vec::new();
-                points(&stage.axes, false, |at, linear| {
-                    sweep.push((at.to_vec(), linear))
-                });
+                points(&stage.axes, false, |at, linear| sweep.push((at.to_vec(), linear)));
                 for (row, linear) in sweep {
                     let mut axes: HashMap<AxisId, i64> = grid.iter().copied().collect();
                     axes.extend(row);
@@ -301,12 +299,7 @@ impl Machine<'_> {
                                 }
                                 x
                             }
-                            Op::Update {
-                                op,
-                                mem,
-                                index,
-                                value,
-                            } => {
+                            Op::Update { op, mem, index, value } => {
                                 let (at, x) = (address(index), v(value));
                                 let cell = match mem {
                                     Mem::Buffer(b) => &mut self.buffers[b.0 as usize][at],
@@ -358,11 +351,7 @@ impl Machine<'_> {
     }
 
     fn product(&mut self, m: &Matmul) {
-        let op = if m.a.sizes.len() == 2 {
-            "aten::mm"
-        } else {
-            "aten::bmm"
-        };
+        let op = if m.a.sizes.len() == 2 { "aten::mm" } else { "aten::bmm" };
         let args = [Arg::Tensor(self.read(&m.a)), Arg::Tensor(self.read(&m.b))];
         let mut out = eval_op(op, &args, m.out.dtype, &m.out.sizes).remove(0);
         let n = *m.out.sizes.last().expect("rank 2 or 3") as usize;
@@ -431,25 +420,14 @@ pub(super) fn run(
             BufferKind::Output(_) | BufferKind::Arena { .. } => vec![None; b.len],
         })
         .collect();
-    let mut m = Machine {
-        buffers: &mut buffers,
-        schedule: s,
-    };
+    let mut m = Machine { buffers: &mut buffers, schedule: s };
     for step in &s.steps {
         match step {
             Step::Kernel(k) => m.kernel(k, backwards),
             Step::Extern(Extern::Matmul(p)) => m.product(p),
-            Step::Extern(Extern::Op {
-                op,
-                args,
-                inputs,
-                outputs,
-                ..
-            }) => {
-                let args: Vec<Arg<Tensor>> = args
-                    .iter()
-                    .map(|a| a.map(|i| m.read(&inputs[*i as usize])))
-                    .collect();
+            Step::Extern(Extern::Op { op, args, inputs, outputs, .. }) => {
+                let args: Vec<Arg<Tensor>> =
+                    args.iter().map(|a| a.map(|i| m.read(&inputs[*i as usize]))).collect();
                 let out = &outputs[0];
                 let results = eval_op(op.name(), &args, out.dtype, &out.sizes);
                 for (v, t) in outputs.iter().zip(&results) {
@@ -484,11 +462,7 @@ pub(super) fn run(
                 },
             };
             Tensor::from_fn(meta.dtype, &meta.sizes, |at| {
-                let i = offset
-                    + at.iter()
-                        .zip(&meta.strides)
-                        .map(|(a, s)| a * s)
-                        .sum::<i64>();
+                let i = offset + at.iter().zip(&meta.strides).map(|(a, s)| a * s).sum::<i64>();
                 cells[i as usize].unwrap_or_else(|| panic!("result never written: {o}\n{s}"))
             })
         })

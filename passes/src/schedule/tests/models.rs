@@ -66,10 +66,7 @@ fn code_grows_with_the_length_of_a_chain_of_means_not_with_its_square() {
         stages.map(|s| s.body.len()).sum::<usize>()
     };
     let (short, long) = (instructions(24), instructions(96));
-    assert!(
-        long < 6 * short,
-        "{short} instructions for 24, {long} for 96"
-    );
+    assert!(long < 6 * short, "{short} instructions for 24, {long} for 96");
 }
 
 #[test]

@@ -40,12 +40,8 @@ fn describe(g: &Graph) -> String {
             let a: Vec<Arg<usize>> = a.iter().map(|a| a.map(|v| v.node.index())).collect();
             format!("{a:?}")
         });
-        out += &format!(
-            "{} {} {label} {}\n",
-            id.index(),
-            metas.join(" "),
-            args.unwrap_or_default()
-        );
+        out +=
+            &format!("{} {} {label} {}\n", id.index(), metas.join(" "), args.unwrap_or_default());
     }
     let outputs: Vec<usize> = g.outputs().iter().map(|v| v.node.index()).collect();
     out + &format!("return {outputs:?}\n")
@@ -67,9 +63,7 @@ fn check(seed: u64, options: &ScheduleOptions) {
     }
     let mut r = Rng(seed ^ 0xABCD);
     let mut make = |ids: &[crate::ir::graph::NodeId]| -> (Vec<Tensor>, Vec<Cells>) {
-        ids.iter()
-            .map(|n| fill(&g.node(*n).results[0], &mut r))
-            .unzip()
+        ids.iter().map(|n| fill(&g.node(*n).results[0], &mut r)).unzip()
     };
     let (inputs, input_cells) = make(g.inputs());
     let (parameters, parameter_cells) = make(g.parameters());
@@ -96,9 +90,7 @@ fn check(seed: u64, options: &ScheduleOptions) {
 
 #[test]
 fn schedules_compute_what_the_graph_says() {
-    let cases = std::env::var("SCHEDULE_CASES")
-        .ok()
-        .and_then(|n| n.parse().ok());
+    let cases = std::env::var("SCHEDULE_CASES").ok().and_then(|n| n.parse().ok());
     for seed in 0..cases.unwrap_or(400) {
         check(seed, &ScheduleOptions::default());
     }
@@ -106,11 +98,8 @@ fn schedules_compute_what_the_graph_says() {
 
 #[test]
 fn small_kernels_compute_the_same() {
-    let options = ScheduleOptions {
-        max_kernel_ops: 3,
-        merge_siblings: false,
-        fold_epilogues: false,
-    };
+    let options =
+        ScheduleOptions { max_kernel_ops: 3, merge_siblings: false, fold_epilogues: false };
     for seed in 1000..1100 {
         check(seed, &options);
     }

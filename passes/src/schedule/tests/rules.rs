@@ -59,20 +59,10 @@ fn overlapping_arena_ranges_are_found() {
 fn wrong_shapes_name_the_node() {
     let mut b = B::default();
     let x = b.input(&[4, 3]);
-    let y = b.call(
-        "aten::sum.dim_IntList",
-        vec![t(x), ints(&[0]), s(false)],
-        DType::F32,
-        &[4],
-    );
+    let y = b.call("aten::sum.dim_IntList", vec![t(x), ints(&[0]), s(false)], DType::F32, &[4]);
     b.g.set_outputs(&[y]);
     let e = schedule(&b.g, &ScheduleOptions::default()).expect_err("wrong sizes");
-    let ScheduleError::Shape {
-        node,
-        expected,
-        found,
-    } = e
-    else {
+    let ScheduleError::Shape { node, expected, found } = e else {
         panic!("{e}");
     };
     assert!(node.contains("aten::sum.dim_IntList"));
@@ -95,11 +85,7 @@ fn padding_that_does_not_fit_is_not_lowered() {
         let args = vec![t(x), ints(pad), s(2.5)];
         let y = b.call("aten::constant_pad_nd", args, DType::F32, of);
         let plan = b.schedule(&[y]);
-        assert_eq!(
-            (plan.kernels().count(), plan.steps.len()),
-            (0, 1),
-            "{pad:?}"
-        );
+        assert_eq!((plan.kernels().count(), plan.steps.len()), (0, 1), "{pad:?}");
     }
 }
 
@@ -110,10 +96,7 @@ fn constants_of_the_wrong_length_are_errors() {
     let c = b.g.constant(Constant::Elements(vec![1.0.into(); 3]), meta);
     b.g.set_outputs(&[c]);
     let e = schedule(&b.g, &ScheduleOptions::default()).expect_err("too long");
-    assert!(
-        matches!(e, ScheduleError::Constant { elements: 3, .. }),
-        "{e}"
-    );
+    assert!(matches!(e, ScheduleError::Constant { elements: 3, .. }), "{e}");
 }
 
 #[test]
@@ -157,10 +140,7 @@ fn a_result_without_elements_has_no_bytes_whatever_its_strides() {
         let plan = b.schedule(&[y]);
         for buffer in &plan.buffers {
             let bytes = buffer.len * buffer.dtype.size();
-            assert!(
-                bytes <= meta.storage_bytes(),
-                "{sizes:?} {strides:?}: {bytes} bytes"
-            );
+            assert!(bytes <= meta.storage_bytes(), "{sizes:?} {strides:?}: {bytes} bytes");
         }
     }
 }

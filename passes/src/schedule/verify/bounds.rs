@@ -29,10 +29,7 @@ fn listed(s: &Schedule, id: BufferId) -> Option<(i64, i64)> {
 pub(super) fn loaded(s: &Schedule, op: &Op) -> Option<(i64, i64)> {
     match op {
         Op::CheckIndex { size, .. } => Some((0, size - 1)),
-        Op::Load {
-            mem: Mem::Buffer(b),
-            ..
-        } => listed(s, *b),
+        Op::Load { mem: Mem::Buffer(b), .. } => listed(s, *b),
         _ => None,
     }
 }

@@ -123,21 +123,16 @@ fn apart(s: &Schedule, k: &Kernel, mem: Mem) -> Result<(), String> {
         })?;
         below += d.reach;
     }
-    check(
-        k.grid
-            .iter()
-            .all(|a| a.extent == 1 || grid.iter().any(|g| g.1 == a.id)),
-        || format!("points of the grid scatter into the same elements of {mem}"),
-    )
+    check(k.grid.iter().all(|a| a.extent == 1 || grid.iter().any(|g| g.1 == a.id)), || {
+        format!("points of the grid scatter into the same elements of {mem}")
+    })
 }
 
 /// The axes of the grid in an index: stride, axis, extent; the smallest stride first.
 fn sorted(k: &Kernel, index: &Index) -> Vec<(i64, AxisId, i64)> {
     let axes = k.grid.iter().filter(|a| a.extent > 1);
-    let mut out: Vec<(i64, AxisId, i64)> = axes
-        .map(|a| (index.stride(a.id), a.id, a.extent))
-        .filter(|g| g.0 != 0)
-        .collect();
+    let mut out: Vec<(i64, AxisId, i64)> =
+        axes.map(|a| (index.stride(a.id), a.id, a.extent)).filter(|g| g.0 != 0).collect();
     out.sort_unstable();
     out
 }
@@ -175,8 +170,6 @@ fn moves(
         out.extend(split(*stride, to, grid).into_iter().map(|part| (part, to)));
     }
     out.retain(|(stride, last)| *stride != 0 && *last > 0);
-    check(out.iter().all(|m| m.0 > 0), || {
-        "a scatter does not run forwards".to_string()
-    })?;
+    check(out.iter().all(|m| m.0 > 0), || "a scatter does not run forwards".to_string())?;
     Ok(out.into_iter().map(|(s, last)| (s, s * last)).collect())
 }

@@ -29,11 +29,7 @@ impl Emit<'_, '_> {
             DType::I16 => self.b.ins().sload16(types::I32, mem(), address, offset),
             DType::F16 | DType::BF16 => {
                 let bits = self.b.ins().uload16(types::I32, mem(), address, offset);
-                if dtype == DType::F16 {
-                    self.f16_to_f32(bits)
-                } else {
-                    self.bf16_to_f32(bits)
-                }
+                if dtype == DType::F16 { self.f16_to_f32(bits) } else { self.bf16_to_f32(bits) }
             }
             DType::C64 | DType::C128 => unreachable!("loops hold no complex values"),
         };
@@ -80,11 +76,8 @@ impl Emit<'_, '_> {
                     let v = self.b.ins().uwiden_low(v);
                     self.b.ins().uwiden_low(v)
                 };
-                let v = if dtype == DType::Bool {
-                    self.icmp_const(IntCC::NotEqual, v, 0)
-                } else {
-                    v
-                };
+                let v =
+                    if dtype == DType::Bool { self.icmp_const(IntCC::NotEqual, v, 0) } else { v };
                 Lanes::new(kind, true, &[v])
             }
             DType::C64 | DType::C128 => unreachable!("loops hold no complex values"),
@@ -124,9 +117,7 @@ impl Emit<'_, '_> {
             }
             DType::F64 | DType::I64 => {
                 for (k, &r) in v.regs().iter().enumerate() {
-                    self.b
-                        .ins()
-                        .store(mem(), r, address, offset + 16 * k as i32);
+                    self.b.ins().store(mem(), r, address, offset + 16 * k as i32);
                 }
             }
             DType::I16 => self.store_low_half(v.one(), LOW_16, address, offset),

@@ -14,11 +14,7 @@ pub(crate) struct Accumulators {
 impl Accumulators {
     /// The registers, as a loop carries them.
     pub(crate) fn values(&self) -> SmallVec<[Value; 8]> {
-        self.items
-            .iter()
-            .flatten()
-            .flat_map(|l| l.regs().iter().copied())
-            .collect()
+        self.items.iter().flatten().flat_map(|l| l.regs().iter().copied()).collect()
     }
 
     /// The same state in other registers.

@@ -79,12 +79,7 @@ pub(crate) fn operands(op: &Op) -> SmallVec<[Val; 4]> {
         Op::ArgReduce { value, .. } => out.push(*value),
         Op::Binary(_, a, b) | Op::Compare(_, a, b) => out.extend([*a, *b]),
         Op::Fma(a, b, c) | Op::Select(a, b, c) => out.extend([*a, *b, *c]),
-        Op::Store {
-            index: i, value, ..
-        }
-        | Op::Update {
-            index: i, value, ..
-        } => {
+        Op::Store { index: i, value, .. } | Op::Update { index: i, value, .. } => {
             out.push(*value);
             index(i, &mut out);
         }
@@ -106,10 +101,7 @@ impl KernelFacts {
     }
 
     fn key(&mut self, mem: Mem, index: &Index) -> usize {
-        let key = AddressKey {
-            mem,
-            terms: index.terms.clone(),
-        };
+        let key = AddressKey { mem, terms: index.terms.clone() };
         match self.keys.iter().position(|k| *k == key) {
             Some(i) => i,
             None => {
@@ -138,16 +130,9 @@ impl KernelFacts {
                 .collect()
         };
         // in a grid kernel invariant values are computed before every stage
-        let written: Vec<Mem> = if grid {
-            kernel.stages.iter().flat_map(stores).collect()
-        } else {
-            stores(stage)
-        };
-        let constants = stage
-            .body
-            .iter()
-            .filter(|i| matches!(i.op, Op::Const(_)))
-            .count();
+        let written: Vec<Mem> =
+            if grid { kernel.stages.iter().flat_map(stores).collect() } else { stores(stage) };
+        let constants = stage.body.iter().filter(|i| matches!(i.op, Op::Const(_))).count();
         let mut f = StageFacts::default();
         for (i, inst) in stage.body.iter().enumerate() {
             let ops = operands(&inst.op);

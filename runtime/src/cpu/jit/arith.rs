@@ -49,20 +49,18 @@ impl<'a, 'f> Emit<'a, 'f> {
     }
 
     pub(crate) fn bool_not(&mut self, v: Lanes) -> Lanes {
-        self.map1(v, v.kind, |e, x| {
-            if v.vector {
-                e.b.ins().bnot(x)
-            } else {
-                e.b.ins().bxor_imm_u(x, 1)
-            }
-        })
+        self.map1(
+            v,
+            v.kind,
+            |e, x| {
+                if v.vector { e.b.ins().bnot(x) } else { e.b.ins().bxor_imm_u(x, 1) }
+            },
+        )
     }
 
     /// A unary operation; `dtype` is that of the operand.
     pub(crate) fn unary(&mut self, op: UnaryOp, v: Lanes, dtype: DType) -> Result<Lanes, JitError> {
-        let unsupported = || JitError::Unsupported {
-            what: format!("{op:?} on {dtype}"),
-        };
+        let unsupported = || JitError::Unsupported { what: format!("{op:?} on {dtype}") };
         if v.kind.float() {
             if let Some(f) = Fn1::of(op) {
                 let r = self.record(v, |p, x| f.build(p, x));
@@ -148,9 +146,7 @@ impl<'a, 'f> Emit<'a, 'f> {
         dtype: DType,
         on_zero: &mut OnZero<'_, 'a, 'f>,
     ) -> Result<Lanes, JitError> {
-        let unsupported = || JitError::Unsupported {
-            what: format!("{op:?} on {dtype}"),
-        };
+        let unsupported = || JitError::Unsupported { what: format!("{op:?} on {dtype}") };
         if dtype == DType::Bool {
             let (a, b) = self.same_masks(a, b);
             let kind = a.kind;
@@ -392,11 +388,7 @@ impl<'a, 'f> Emit<'a, 'f> {
     pub(crate) fn select(&mut self, cond: Lanes, a: Lanes, b: Lanes) -> Lanes {
         if matches!(a.kind, Kind::M32 | Kind::M64) {
             let wide = a.kind == Kind::M64 || b.kind == Kind::M64 || cond.kind == Kind::M64;
-            let (c, a, b) = (
-                self.mask(cond, wide),
-                self.mask(a, wide),
-                self.mask(b, wide),
-            );
+            let (c, a, b) = (self.mask(cond, wide), self.mask(a, wide), self.mask(b, wide));
             let r = self.map2(c, a, c.kind, |e, m, x| e.b.ins().band(m, x));
             let s = self.map2(c, b, c.kind, |e, m, y| {
                 let n = e.b.ins().bnot(m);
@@ -405,9 +397,8 @@ impl<'a, 'f> Emit<'a, 'f> {
             return self.map2(r, s, c.kind, |e, x, y| e.b.ins().bor(x, y));
         }
         let m = self.mask(cond, a.kind.wide());
-        let regs: smallvec::SmallVec<[Value; 2]> = (0..a.regs().len())
-            .map(|i| self.sel(m.regs()[i], a.regs()[i], b.regs()[i]))
-            .collect();
+        let regs: smallvec::SmallVec<[Value; 2]> =
+            (0..a.regs().len()).map(|i| self.sel(m.regs()[i], a.regs()[i], b.regs()[i])).collect();
         Lanes::new(a.kind, a.vector, &regs)
     }
 
@@ -423,13 +414,11 @@ impl<'a, 'f> Emit<'a, 'f> {
                 self.map2(acc, v, kind, |e, x, y| e.b.ins().fmul(x, y))
             }
             ReduceOp::Prod => self.map2(acc, v, kind, |e, x, y| e.b.ins().imul(x, y)),
-            ReduceOp::Max | ReduceOp::Min if kind.float() => self.map2(acc, v, kind, |e, x, y| {
-                e.fextreme(x, y, op == ReduceOp::Max)
-            }),
+            ReduceOp::Max | ReduceOp::Min if kind.float() => {
+                self.map2(acc, v, kind, |e, x, y| e.fextreme(x, y, op == ReduceOp::Max))
+            }
             ReduceOp::Max | ReduceOp::Min if matches!(kind, Kind::I32 | Kind::I64) => {
-                self.map2(acc, v, kind, |e, x, y| {
-                    e.iextreme(x, y, op == ReduceOp::Max)
-                })
+                self.map2(acc, v, kind, |e, x, y| e.iextreme(x, y, op == ReduceOp::Max))
             }
             ReduceOp::Any | ReduceOp::Max => self.map2(acc, v, kind, |e, x, y| e.b.ins().bor(x, y)),
             ReduceOp::All | ReduceOp::Min => {
@@ -483,8 +472,7 @@ impl<'a, 'f> Emit<'a, 'f> {
             Lanes::new(narrow, true, &[v])
         };
         let step = |e: &mut Self, a: Value, b: Value| {
-            e.reduce_step(op, single(a, v.kind), single(b, v.kind))
-                .one()
+            e.reduce_step(op, single(a, v.kind), single(b, v.kind)).one()
         };
         let mut r = v.regs()[0];
         if wide {

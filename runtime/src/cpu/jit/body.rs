@@ -23,11 +23,7 @@ pub(crate) struct Values<'v> {
 impl<'v> Values<'v> {
     /// Nothing emitted yet but what does not change.
     pub(crate) fn uniform_only(len: usize, invariants: &'v [Option<Invariant>]) -> Values<'v> {
-        Values {
-            local: vec![None; len],
-            invariants,
-            vector: false,
-        }
+        Values { local: vec![None; len], invariants, vector: false }
     }
 
     fn get(&self, e: &mut Emit<'_, '_>, v: Val) -> Lanes {
@@ -68,14 +64,9 @@ impl Nest<'_, '_, '_, '_> {
             if !facts.invariant[i] {
                 continue;
             }
-            let values = Values {
-                local: vec![None; stage.body.len()],
-                invariants: &out,
-                vector: false,
-            };
-            let scalar = self
-                .value(s, i, inst, &values, 0, 0)?
-                .expect("an invariant has a value");
+            let values =
+                Values { local: vec![None; stage.body.len()], invariants: &out, vector: false };
+            let scalar = self.value(s, i, inst, &values, 0, 0)?.expect("an invariant has a value");
             let vector = (vector && facts.broadcast[i]).then(|| self.e.splat(scalar));
             out[i] = Some(Invariant { scalar, vector });
         }
@@ -102,11 +93,8 @@ impl Nest<'_, '_, '_, '_> {
         } else {
             invariants
         };
-        let mut values = Values {
-            local: vec![None; stage.body.len()],
-            invariants,
-            vector: self.vector,
-        };
+        let mut values =
+            Values { local: vec![None; stage.body.len()], invariants, vector: self.vector };
         for (i, inst) in stage.body.iter().enumerate() {
             if invariants[i].is_some() {
                 continue;
@@ -139,12 +127,7 @@ impl Nest<'_, '_, '_, '_> {
                     let v = values.get(self.e, *value);
                     self.store(s, i, inst.dtype, *mem, index, v, &values, lane);
                 }
-                Op::Update {
-                    op,
-                    mem,
-                    index,
-                    value,
-                } => {
+                Op::Update { op, mem, index, value } => {
                     let v = values.get(self.e, *value);
                     let place = self.locate(s, i, *mem, index, &values, lane);
                     self.update(*op, inst.dtype, &place, v)?;
@@ -231,13 +214,12 @@ impl Nest<'_, '_, '_, '_> {
                 })
             }
             Op::Carry { stage, value } => {
-                let copies = self
-                    .carries
-                    .get(&(*stage, value.0))
-                    .filter(|c| !c.is_empty())
-                    .ok_or_else(|| JitError::Invalid {
-                        what: format!("stage {s} reads a reduction that stage {stage} lacks"),
-                    })?;
+                let copies =
+                    self.carries.get(&(*stage, value.0)).filter(|c| !c.is_empty()).ok_or_else(
+                        || JitError::Invalid {
+                            what: format!("stage {s} reads a reduction that stage {stage} lacks"),
+                        },
+                    )?;
                 let v = copies[(copy as usize).min(copies.len() - 1)];
                 match (vector, v.vector) {
                     (true, false) => self.e.splat(v),
@@ -257,11 +239,7 @@ impl Nest<'_, '_, '_, '_> {
         };
         let lanes = self.lane_axis == Some(axis);
         if !self.vector {
-            let at = if lanes && lane != 0 {
-                self.e.b.ins().iadd_imm_s(at, lane)
-            } else {
-                at
-            };
+            let at = if lanes && lane != 0 { self.e.b.ins().iadd_imm_s(at, lane) } else { at };
             return Lanes::scalar(Kind::I64, at);
         }
         let all = self.e.splat(Lanes::scalar(Kind::I64, at));
@@ -343,13 +321,7 @@ impl Nest<'_, '_, '_, '_> {
             base = self.e.b.ins().iadd_imm_s(base, offset);
             offset = 0;
         }
-        Place {
-            base,
-            offset,
-            per_lane,
-            element,
-            varying,
-        }
+        Place { base, offset, per_lane, element, varying }
     }
 
     /// The address of the body's first lane, of an access whose dynamic terms are the same in all
@@ -414,13 +386,11 @@ impl Nest<'_, '_, '_, '_> {
     ) {
         let place = self.locate(s, i, mem, index, values, lane);
         if !self.vector {
-            self.e
-                .store_scalar(dtype, v.one(), place.base, place.offset as i32);
+            self.e.store_scalar(dtype, v.one(), place.base, place.offset as i32);
             return;
         }
         if place.is_row() {
-            self.e
-                .store_vector(dtype, v, place.base, place.offset as i32);
+            self.e.store_vector(dtype, v, place.base, place.offset as i32);
             return;
         }
         for k in 0..LANES {
@@ -470,9 +440,7 @@ impl Emit<'_, '_> {
     ) -> Value {
         let (chunk, offset) = self.pool.slot(words.map(|w| w as u64));
         let base = self.i64(chunk as i64);
-        self.b
-            .ins()
-            .load(ty, super::emit::mem().with_aligned(), base, offset)
+        self.b.ins().load(ty, super::emit::mem().with_aligned(), base, offset)
     }
 
     /// A constant of a dtype.

@@ -9,19 +9,11 @@ use straightline_passes::ir::DType;
 
 /// The integer type with the lanes of a 32-bit float type.
 fn int_of(ty: Type) -> Type {
-    if ty.is_vector() {
-        types::I32X4
-    } else {
-        types::I32
-    }
+    if ty.is_vector() { types::I32X4 } else { types::I32 }
 }
 
 fn float_of(ty: Type) -> Type {
-    if ty.is_vector() {
-        types::F32X4
-    } else {
-        types::F32
-    }
+    if ty.is_vector() { types::F32X4 } else { types::F32 }
 }
 
 impl Emit<'_, '_> {
@@ -149,11 +141,7 @@ impl Emit<'_, '_> {
         let mask = self.mask(v, kind.wide());
         let ty = kind.ty(true);
         self.map1(mask, kind, |e, m| {
-            let one = if kind.float() {
-                e.fconst(ty, 1.0)
-            } else {
-                e.iconst(ty, 1)
-            };
+            let one = if kind.float() { e.fconst(ty, 1.0) } else { e.iconst(ty, 1) };
             let m = e.cast_bits(ty, m);
             e.b.ins().band(m, one)
         })
@@ -204,10 +192,7 @@ impl Emit<'_, '_> {
             (F32, F64) => {
                 let x = v.one();
                 let high = self.swap_halves(x);
-                let regs = [
-                    self.b.ins().fvpromote_low(x),
-                    self.b.ins().fvpromote_low(high),
-                ];
+                let regs = [self.b.ins().fvpromote_low(x), self.b.ins().fvpromote_low(high)];
                 Lanes::new(F64, true, &regs)
             }
             (F64, F32) => {

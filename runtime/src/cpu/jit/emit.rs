@@ -38,13 +38,7 @@ impl<'a, 'f> Emit<'a, 'f> {
         x64: bool,
         call_conv: CallConv,
     ) -> Self {
-        Emit {
-            b,
-            pool,
-            x64,
-            call_conv,
-            sigs: SmallVec::new(),
-        }
+        Emit { b, pool, x64, call_conv, sigs: SmallVec::new() }
     }
 
     pub(crate) fn ty(&self, v: Value) -> Type {
@@ -93,11 +87,7 @@ impl<'a, 'f> Emit<'a, 'f> {
 
     /// The same bits as another type of the same size.
     pub(crate) fn cast_bits(&mut self, ty: Type, v: Value) -> Value {
-        if self.ty(v) == ty {
-            v
-        } else {
-            self.b.ins().bitcast(ty, bits(), v)
-        }
+        if self.ty(v) == ty { v } else { self.b.ins().bitcast(ty, bits(), v) }
     }
 
     /// `mask ? a : b`, per lane.
@@ -153,11 +143,7 @@ impl<'a, 'f> Emit<'a, 'f> {
 
     /// The larger (smaller) of two signed integers.
     pub(crate) fn iextreme(&mut self, a: Value, b: Value, max: bool) -> Value {
-        let cc = if max {
-            IntCC::SignedGreaterThan
-        } else {
-            IntCC::SignedLessThan
-        };
+        let cc = if max { IntCC::SignedGreaterThan } else { IntCC::SignedLessThan };
         let m = self.b.ins().icmp(cc, a, b);
         self.sel(m, a, b)
     }
@@ -194,12 +180,7 @@ impl<'a, 'f> Emit<'a, 'f> {
         let ty = self.ty(a);
         let a = self.cast_bits(types::I8X16, a);
         let b = self.cast_bits(types::I8X16, b);
-        let imm = self
-            .b
-            .func
-            .dfg
-            .immediates
-            .push(order.as_slice().to_vec().into());
+        let imm = self.b.func.dfg.immediates.push(order.as_slice().to_vec().into());
         let r = self.b.ins().shuffle(a, b, imm);
         self.cast_bits(ty, r)
     }
@@ -225,11 +206,8 @@ impl<'a, 'f> Emit<'a, 'f> {
         if !v.vector {
             return v.one();
         }
-        let (reg, k) = if v.kind.wide() {
-            (v.regs()[(k / 2) as usize], k % 2)
-        } else {
-            (v.one(), k)
-        };
+        let (reg, k) =
+            if v.kind.wide() { (v.regs()[(k / 2) as usize], k % 2) } else { (v.one(), k) };
         let lane = self.b.ins().extractlane(reg, k as u8);
         match v.kind {
             Kind::M32 | Kind::M64 => self.mask_to_bit(lane),
@@ -281,11 +259,7 @@ impl<'a, 'f> Emit<'a, 'f> {
     pub(crate) fn narrow_wide(&mut self, regs: &[Value]) -> Value {
         let a = self.cast_bits(types::I32X4, regs[0]);
         let b = self.cast_bits(types::I32X4, regs[1]);
-        self.shuffle_bytes(
-            a,
-            b,
-            [0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27],
-        )
+        self.shuffle_bytes(a, b, [0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27])
     }
 
     /// A truth value as a mask of the lane width that a consumer needs (unchanged for scalars).
@@ -323,12 +297,8 @@ impl<'a, 'f> Emit<'a, 'f> {
         mut f: impl FnMut(&mut Self, Value, Value) -> Value,
     ) -> Lanes {
         debug_assert_eq!((a.kind, a.vector), (b.kind, b.vector));
-        let regs: SmallVec<[Value; 2]> = a
-            .regs()
-            .iter()
-            .zip(b.regs())
-            .map(|(&x, &y)| f(self, x, y))
-            .collect();
+        let regs: SmallVec<[Value; 2]> =
+            a.regs().iter().zip(b.regs()).map(|(&x, &y)| f(self, x, y)).collect();
         Lanes::new(kind, a.vector, &regs)
     }
 
@@ -431,14 +401,7 @@ impl<'a, 'f> Emit<'a, 'f> {
         }
         self.b.switch_to_block(head);
         let carried = SmallVec::from_slice(&self.b.block_params(head)[1..]);
-        Loop {
-            head,
-            exit,
-            index,
-            end,
-            step,
-            carried,
-        }
+        Loop { head, exit, index, end, step, carried }
     }
 
     /// Closes a loop; returns the carried values after it.

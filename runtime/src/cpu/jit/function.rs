@@ -204,11 +204,7 @@ enum Reach {
 impl Unit<'_> {
     fn entry(&mut self, externs: &[Option<ExternCall>]) -> Result<FuncId, JitError> {
         let schedule = self.schedule;
-        let body: usize = schedule
-            .kernels()
-            .flat_map(|k| &k.stages)
-            .map(|s| s.body.len())
-            .sum();
+        let body: usize = schedule.kernels().flat_map(|k| &k.stages).map(|s| s.body.len()).sum();
         let inline = body <= INLINE_BODY;
         let mut facts = Vec::with_capacity(schedule.steps.len());
         let mut reach = Vec::with_capacity(schedule.steps.len());
@@ -229,11 +225,7 @@ impl Unit<'_> {
                 Reach::Inline
             } else {
                 let id = self.kernel_function(i, kernel, &f)?;
-                if parallel {
-                    Reach::Parallel(id)
-                } else {
-                    Reach::Call(id)
-                }
+                if parallel { Reach::Parallel(id) } else { Reach::Call(id) }
             });
             facts.push(Some(f));
         }
@@ -249,10 +241,7 @@ impl Unit<'_> {
                 .collect();
             let strips: Vec<_> = facts
                 .iter()
-                .map(|f| {
-                    f.as_ref()
-                        .map_or(Vec::new(), |f| unit.strip_refs(f, b.func))
-                })
+                .map(|f| f.as_ref().map_or(Vec::new(), |f| unit.strip_refs(f, b.func)))
                 .collect();
             let (call_conv, x64) = (unit.call_conv, unit.x64);
             let mut e = Emit::new(b, &mut unit.pool, x64, call_conv);
@@ -261,14 +250,9 @@ impl Unit<'_> {
             for (i, step) in schedule.steps.iter().enumerate() {
                 match step {
                     Step::Extern(_) => {
-                        let call =
-                            externs
-                                .get(i)
-                                .copied()
-                                .flatten()
-                                .ok_or_else(|| JitError::Invalid {
-                                    what: format!("step {i} has no runtime kernel"),
-                                })?;
+                        let call = externs.get(i).copied().flatten().ok_or_else(|| {
+                            JitError::Invalid { what: format!("step {i} has no runtime kernel") }
+                        })?;
                         let d = e.i64(call.descriptor as i64);
                         let f = call.function as *const () as usize;
                         e.call_address(f, &[types::I64; 2], None, &[d, run]);
@@ -374,11 +358,7 @@ impl Unit<'_> {
     /// The strips of a kernel as a function under construction refers to them.
     fn strip_refs(&self, facts: &KernelFacts, func: &mut Function) -> Vec<Option<FuncRef>> {
         let strip = |s: &StageFacts| s.strip.as_ref().and_then(|s| s.function);
-        facts
-            .stages
-            .iter()
-            .map(|s| strip(s).map(|id| self.builder.import(id, func)))
-            .collect()
+        facts.stages.iter().map(|s| strip(s).map(|id| self.builder.import(id, func))).collect()
     }
 
     /// Builds and compiles one function.

@@ -100,12 +100,7 @@ impl Interp<'_, '_> {
     fn kernel(&mut self) -> Result<(), Stop> {
         let grid: Vec<Axis> = self.kernel.grid.to_vec();
         self.walk(&grid, &mut |i| {
-            i.scratch = i
-                .kernel
-                .scratch
-                .iter()
-                .map(|s| vec![Scalar::Int(0); s.len])
-                .collect();
+            i.scratch = i.kernel.scratch.iter().map(|s| vec![Scalar::Int(0); s.len]).collect();
             i.carries.clear();
             (0..i.kernel.stages.len()).try_for_each(|s| i.stage(s))
         })
@@ -137,18 +132,10 @@ impl Interp<'_, '_> {
                     ReduceOp::Max => limit(inst.dtype, false),
                     ReduceOp::Min => limit(inst.dtype, true),
                 };
-                let acc = Acc {
-                    value,
-                    position: 0,
-                    taken: true,
-                };
+                let acc = Acc { value, position: 0, taken: true };
                 accs.insert(i, acc);
             } else if let Op::ArgReduce { .. } = inst.op {
-                let acc = Acc {
-                    value: Scalar::Int(0),
-                    position: 0,
-                    taken: false,
-                };
+                let acc = Acc { value: Scalar::Int(0), position: 0, taken: false };
                 accs.insert(i, acc);
             }
         }
@@ -172,11 +159,8 @@ impl Interp<'_, '_> {
 
     fn at(&self, index: &Index, values: &[Scalar]) -> usize {
         let affine: i64 = index.terms.iter().map(|(a, s)| self.axes[a] * s).sum();
-        let dynamic: i64 = index
-            .dynamic
-            .iter()
-            .map(|(v, s)| values[v.0 as usize].as_i64() * s)
-            .sum();
+        let dynamic: i64 =
+            index.dynamic.iter().map(|(v, s)| values[v.0 as usize].as_i64() * s).sum();
         usize::try_from(index.base + affine + dynamic).expect("in range")
     }
 
@@ -268,12 +252,7 @@ impl Interp<'_, '_> {
                     }
                     v
                 }
-                Op::Update {
-                    op,
-                    mem,
-                    index,
-                    value,
-                } => {
+                Op::Update { op, mem, index, value } => {
                     let at = self.at(index, &values);
                     let v = get(*value);
                     let cell = match mem {
@@ -315,11 +294,7 @@ fn limit(d: DType, max: bool) -> Scalar {
         DType::I64 => (i64::MIN, i64::MAX),
         DType::Bool => return Scalar::Bool(max),
         _ => {
-            return Scalar::Float(if max {
-                f64::INFINITY
-            } else {
-                f64::NEG_INFINITY
-            });
+            return Scalar::Float(if max { f64::INFINITY } else { f64::NEG_INFINITY });
         }
     };
     Scalar::Int(if max { hi } else { lo })

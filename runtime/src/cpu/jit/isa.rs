@@ -18,11 +18,7 @@ pub(crate) fn host() -> Result<OwnedTargetIsa, JitError> {
 fn build() -> Result<OwnedTargetIsa, JitError> {
     let err = |message: String| JitError::Host { message };
     let mut flags = settings::builder();
-    let verify = if cfg!(debug_assertions) {
-        "true"
-    } else {
-        "false"
-    };
+    let verify = if cfg!(debug_assertions) { "true" } else { "false" };
     for (name, value) in [
         // The emitter hoists and shares what matters; Cranelift's own optimiser was measured to
         // double the compile time of a fused kernel and to make long math bodies 20 % slower (it

@@ -91,20 +91,12 @@ pub(crate) struct Lanes {
 
 impl Lanes {
     pub(crate) fn scalar(kind: Kind, v: Value) -> Lanes {
-        Lanes {
-            kind: kind.lane(),
-            vector: false,
-            regs: [v, v],
-        }
+        Lanes { kind: kind.lane(), vector: false, regs: [v, v] }
     }
 
     pub(crate) fn new(kind: Kind, vector: bool, regs: &[Value]) -> Lanes {
         debug_assert_eq!(regs.len(), Self::count(kind, vector));
-        Lanes {
-            kind,
-            vector,
-            regs: [regs[0], *regs.last().expect("at least one register")],
-        }
+        Lanes { kind, vector, regs: [regs[0], *regs.last().expect("at least one register")] }
     }
 
     /// How many registers a value of this kind takes.

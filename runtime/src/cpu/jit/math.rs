@@ -153,11 +153,7 @@ impl Prims for Recorder<'_, '_, '_> {
         self.e.b.ins().bor(a, b)
     }
     fn not(&mut self, a: Value) -> Value {
-        if self.vector {
-            self.e.b.ins().bnot(a)
-        } else {
-            self.e.b.ins().bxor_imm_u(a, 1)
-        }
+        if self.vector { self.e.b.ins().bnot(a) } else { self.e.b.ins().bxor_imm_u(a, 1) }
     }
     fn select(&mut self, m: Value, a: Value, b: Value) -> Value {
         self.e.sel(m, a, b)
@@ -250,11 +246,7 @@ impl Prims for Recorder<'_, '_, '_> {
         })
     }
     fn call1_where(&mut self, m: Value, f: ScalarFn1, x: Value, fast: Value) -> Value {
-        let any = if self.vector {
-            self.e.b.ins().vany_true(m)
-        } else {
-            m
-        };
+        let any = if self.vector { self.e.b.ins().vany_true(m) } else { m };
         let (width, vector) = (self.width, self.vector);
         self.e.cold_if(any, &[fast], |e| {
             let mut inner = Recorder { e, width, vector };

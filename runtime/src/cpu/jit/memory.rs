@@ -75,10 +75,7 @@ pub(crate) struct Code {
 
 impl CodeBuilder {
     pub(crate) fn new() -> Result<Self, JitError> {
-        Ok(CodeBuilder {
-            isa: super::isa::host()?,
-            functions: Vec::new(),
-        })
+        Ok(CodeBuilder { isa: super::isa::host()?, functions: Vec::new() })
     }
 
     /// The facts about the machine that building a function needs.
@@ -140,11 +137,7 @@ impl CodeBuilder {
                     return Err(JitError::codegen(name, &reloc));
                 }
             };
-            links.push(Link {
-                at: reloc.offset as usize,
-                target,
-                addend: reloc.addend,
-            });
+            links.push(Link { at: reloc.offset as usize, target, addend: reloc.addend });
         }
         let align = (compiled.buffer.alignment as usize)
             .max(self.isa.function_alignment().minimum as usize)
@@ -186,10 +179,7 @@ impl CodeBuilder {
             starts.push(start);
             bodies.push(body);
         }
-        let refused = |e: std::io::Error| JitError::Memory {
-            bytes: end,
-            message: e.to_string(),
-        };
+        let refused = |e: std::io::Error| JitError::Memory { bytes: end, message: e.to_string() };
         // a mapping of no bytes is refused
         let mut mapping = MmapMut::map_anon(end.max(1)).map_err(refused)?;
         let base = mapping.as_ptr().addr();

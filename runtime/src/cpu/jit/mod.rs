@@ -92,9 +92,6 @@ pub enum JitError {
 
 impl JitError {
     fn codegen(function: &str, error: &dyn std::fmt::Debug) -> JitError {
-        JitError::Codegen {
-            function: function.to_string(),
-            message: format!("{error:#?}"),
-        }
+        JitError::Codegen { function: function.to_string(), message: format!("{error:#?}") }
     }
 }

@@ -33,11 +33,7 @@ pub(crate) struct ArgLayout {
 
 impl ArgLayout {
     pub(crate) fn of(schedule: &Schedule) -> ArgLayout {
-        let mut l = ArgLayout {
-            inputs: 0,
-            parameters: 0,
-            outputs: 0,
-        };
+        let mut l = ArgLayout { inputs: 0, parameters: 0, outputs: 0 };
         for b in &schedule.buffers {
             match b.kind {
                 BufferKind::Input(i) => l.inputs = l.inputs.max(i as usize + 1),
@@ -80,22 +76,12 @@ pub(crate) struct Units {
 impl Units {
     pub(crate) fn of(kernel: &Kernel) -> Units {
         if kernel.vectorize != Vectorize::Grid || kernel.grid.is_empty() {
-            return Units {
-                count: kernel.points(),
-                ranges: 1,
-            };
+            return Units { count: kernel.points(), ranges: 1 };
         }
         let (last, outer) = kernel.grid.split_last().expect("not empty");
         let rows: i64 = outer.iter().map(|a| a.extent).product();
-        let ranges = if last.extent > LONG_ROW {
-            (last.extent - 1) / RANGE + 1
-        } else {
-            1
-        };
-        Units {
-            count: if last.extent == 0 { 0 } else { rows * ranges },
-            ranges,
-        }
+        let ranges = if last.extent > LONG_ROW { (last.extent - 1) / RANGE + 1 } else { 1 };
+        Units { count: if last.extent == 0 { 0 } else { rows * ranges }, ranges }
     }
 }
 
@@ -532,11 +518,7 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
             Mem::Buffer(id) => self.schedule.buffer(id).dtype.size() as i64,
             Mem::Scratch(i) => {
                 let size = self.kernel.scratch[i as usize].dtype.size() as i64;
-                if self.kernel.vectorize == Vectorize::Grid {
-                    size * self.group
-                } else {
-                    size
-                }
+                if self.kernel.vectorize == Vectorize::Grid { size * self.group } else { size }
             }
         }
     }
@@ -545,17 +527,11 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
 /// How many of `n` elements a float sum adds up before they go into the total: about the square
 /// root, which keeps both chains of additions short.
 pub(crate) fn sum_block(n: i64) -> i64 {
-    (n.max(0).isqrt() as u64)
-        .next_power_of_two()
-        .max(SUM_BLOCK as u64) as i64
+    (n.max(0).isqrt() as u64).next_power_of_two().max(SUM_BLOCK as u64) as i64
 }
 
 fn scratch_bases(e: &mut Emit<'_, '_>, kernel: &Kernel) -> Vec<Value> {
-    let lanes = if kernel.vectorize == Vectorize::Grid {
-        4 * LANES as usize
-    } else {
-        1
-    };
+    let lanes = if kernel.vectorize == Vectorize::Grid { 4 * LANES as usize } else { 1 };
     let sizes: Vec<usize> = kernel
         .scratch
         .iter()
@@ -575,8 +551,7 @@ fn scratch_bases(e: &mut Emit<'_, '_>, kernel: &Kernel) -> Vec<Value> {
     } else {
         let bytes = e.i64(total as i64);
         let f = super::scratch::sl_scratch as *const () as usize;
-        e.call_address(f, &[types::I64], Some(types::I64), &[bytes])
-            .expect("a result was declared")
+        e.call_address(f, &[types::I64], Some(types::I64), &[bytes]).expect("a result was declared")
     };
     let mut offset = 0;
     sizes

@@ -32,11 +32,7 @@ fn lists(schedule: &Schedule, stage: &Stage, axis: Axis) -> Vec<Option<Vec<i64>>
         index.dynamic.is_empty() && index.base >= 0 && index.terms[..] == [(axis.id, 1)]
     };
     let read = |op: &Op, dtype: DType| {
-        let Op::Load {
-            mem: Mem::Buffer(id),
-            index,
-        } = op
-        else {
+        let Op::Load { mem: Mem::Buffer(id), index } = op else {
             return None;
         };
         let BufferKind::Constant(bytes) = &schedule.buffers.get(id.0 as usize)?.kind else {
@@ -75,9 +71,8 @@ fn cuts(lists: &[&Vec<i64>], extent: usize) -> Vec<(usize, usize)> {
     while begin < extent {
         let mut end = begin + 1;
         // both a shift and one number fit a pair: the first pair decides
-        let steps: Vec<Option<i64>> = (lists.iter())
-            .map(|l| l.get(begin + 1).map(|b| b.wrapping_sub(l[begin])))
-            .collect();
+        let steps: Vec<Option<i64>> =
+            (lists.iter()).map(|l| l.get(begin + 1).map(|b| b.wrapping_sub(l[begin]))).collect();
         let goes_on = |at: usize| {
             (lists.iter().zip(&steps))
                 .all(|(l, s)| matches!(s, Some(0 | 1)) && Some(l[at].wrapping_sub(l[at - 1])) == *s)
@@ -168,12 +163,7 @@ fn part(
             }
         }
     }
-    Part {
-        begin: begin as i64,
-        end: end as i64,
-        known,
-        needed,
-    }
+    Part { begin: begin as i64, end: end as i64, known, needed }
 }
 
 impl KernelFacts {
@@ -201,9 +191,8 @@ impl KernelFacts {
         if axis.extent < LONG || stages.iter().any(|s| self.stages[*s].scalar_only) {
             return;
         }
-        let found: Vec<Vec<Option<Vec<i64>>>> = (stages.iter())
-            .map(|s| lists(schedule, &kernel.stages[*s], axis))
-            .collect();
+        let found: Vec<Vec<Option<Vec<i64>>>> =
+            (stages.iter()).map(|s| lists(schedule, &kernel.stages[*s], axis)).collect();
         let all: Vec<&Vec<i64>> = found.iter().flatten().flatten().collect();
         if all.is_empty() {
             return;
@@ -230,9 +219,7 @@ impl Nest<'_, '_, '_, '_> {
         if parts.is_empty() {
             return vec![(None, 0, extent)];
         }
-        (parts.iter().enumerate())
-            .map(|(i, p)| (Some(i), p.begin, p.end))
-            .collect()
+        (parts.iter().enumerate()).map(|(i, p)| (Some(i), p.begin, p.end)).collect()
     }
 
     /// Each part of the lane axis as far as it is in the range `begin..end`.

@@ -95,8 +95,7 @@ impl Nest<'_, '_, '_, '_> {
         let had = self.e.map1(best, kind, |e, x| e.is_nan(x));
         let had = self.e.bool_not(had);
         let first = self.e.map2(nan, had, kind, |e, a, b| e.b.ins().band(a, b));
-        self.e
-            .map2(beyond, first, kind, |e, a, b| e.b.ins().bor(a, b))
+        self.e.map2(beyond, first, kind, |e, a, b| e.b.ins().bor(a, b))
     }
 
     /// The linear position over a stage's axes.
@@ -123,10 +122,7 @@ impl Nest<'_, '_, '_, '_> {
             let dtype = self.kernel.stages[s].body[r].dtype;
             let last = *acc.last().expect("one or two values");
             let v = self.e.wrap(last, dtype);
-            self.carries
-                .entry((s as u32, r as u32))
-                .or_default()
-                .push(v);
+            self.carries.entry((s as u32, r as u32)).or_default().push(v);
         }
     }
 
@@ -384,9 +380,7 @@ impl Nest<'_, '_, '_, '_> {
     pub(crate) fn sums_floats(&self, s: usize) -> bool {
         let body = &self.kernel.stages[s].body;
         let reduces = &self.facts.stages[s].reduces;
-        reduces
-            .iter()
-            .all(|&r| matches!(body[r].op, Op::Reduce(..)))
+        reduces.iter().all(|&r| matches!(body[r].op, Op::Reduce(..)))
             && reduces.iter().any(|&r| {
                 matches!(body[r].op, Op::Reduce(ReduceOp::Sum, _)) && body[r].dtype.is_floating()
             })
@@ -489,9 +483,7 @@ impl super::emit::Emit<'_, '_> {
                 FailField::Const(c) => self.i64(c),
                 FailField::Value(v) => v,
             };
-            self.b
-                .ins()
-                .store(super::emit::mem().with_aligned(), v, status, i as i32 * 8);
+            self.b.ins().store(super::emit::mem().with_aligned(), v, status, i as i32 * 8);
         }
         self.b.ins().return_(&[]);
         self.b.switch_to_block(ok);
@@ -500,9 +492,7 @@ impl super::emit::Emit<'_, '_> {
     /// Whether an index is outside of `0..size`.
     pub(crate) fn beyond(&mut self, index: Value, size: i64) -> Value {
         let c = self.i64(size);
-        self.b
-            .ins()
-            .icmp(IntCC::UnsignedGreaterThanOrEqual, index, c)
+        self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, index, c)
     }
 
     /// `index + size` wrapped into `0..size`, and whether it was out of range.
@@ -510,10 +500,7 @@ impl super::emit::Emit<'_, '_> {
         let c = self.i64(size);
         let moved = self.b.ins().iadd(index, c);
         let twice = self.i64(size * 2);
-        let bad = self
-            .b
-            .ins()
-            .icmp(IntCC::UnsignedGreaterThanOrEqual, moved, twice);
+        let bad = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, moved, twice);
         let negative = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, index, 0);
         let wrapped = self.b.ins().select(negative, moved, index);
         (wrapped, bad)

@@ -65,9 +65,7 @@ impl Emit<'_, '_> {
             ReduceOp::Max => BinaryOp::Maximum,
             ReduceOp::Min => BinaryOp::Minimum,
             ReduceOp::Any | ReduceOp::All => {
-                return Err(JitError::Unsupported {
-                    what: format!("an update by {op:?}"),
-                });
+                return Err(JitError::Unsupported { what: format!("an update by {op:?}") });
             }
         };
         self.binary(op, old, new, dtype, &mut |_, _| {})

@@ -35,10 +35,7 @@ pub(super) fn verify(schedule: &Schedule) -> Result<(), JitError> {
         };
         if !fits {
             return Err(JitError::Invalid {
-                what: format!(
-                    "buffer {:?} of {bytes} bytes does not fit into {room}",
-                    b.name
-                ),
+                what: format!("buffer {:?} of {bytes} bytes does not fit into {room}", b.name),
             });
         }
     }
@@ -101,17 +98,11 @@ fn verify_stage(
                     return Err(format!("%{i}: axis {} is not open here", a.0));
                 }
             }
-            index
-                .dynamic
-                .iter()
-                .try_for_each(|(v, _)| want(*v, DType::I64))
+            index.dynamic.iter().try_for_each(|(v, _)| want(*v, DType::I64))
         };
         match &inst.op {
             Op::Load { mem, index } => place(*mem, index)?,
-            Op::Store { mem, index, value }
-            | Op::Update {
-                mem, index, value, ..
-            } => {
+            Op::Store { mem, index, value } | Op::Update { mem, index, value, .. } => {
                 place(*mem, index)?;
                 want(*value, d)?;
             }

@@ -18,10 +18,7 @@ impl Nest<'_, '_, '_, '_> {
         n: Value,
     ) -> Result<SmallVec<[Value; 2]>, JitError> {
         let kernel = self.kernel;
-        let strip = self.facts.stages[s]
-            .strip
-            .as_ref()
-            .expect("asked of stages that have one");
+        let strip = self.facts.stages[s].strip.as_ref().expect("asked of stages that have one");
         let function = self.strips[s].expect("declared with the strip");
         let entries = strip.streams.len() + strip.params.len() + strip.folds;
         let slot = self.e.b.create_sized_stack_slot(StackSlotData::new(

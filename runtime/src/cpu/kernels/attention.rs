@@ -55,11 +55,7 @@ pub fn attention(given: Attention<'_>) -> Result<(), KernelError> {
     apart(NAME, &[given.q, given.k, given.v])?;
     apart(NAME, given.mask.as_slice())?;
     let (q, k, v) = (given.q.raw(), given.k.raw(), given.v.raw());
-    let (mask, out, log) = (
-        given.mask.map(In::raw),
-        given.out.raw(),
-        given.logsumexp.raw(),
-    );
+    let (mask, out, log) = (given.mask.map(In::raw), given.out.raw(), given.logsumexp.raw());
     same_dtype(NAME, &[&q, &k, &v, &out])?;
     let dims = [&q, &k, &v, &out].iter().all(|t| t.sizes.len() == 4);
     ask(NAME, dims && log.sizes.len() == 3, "four dimensions")?;
@@ -77,16 +73,9 @@ pub fn attention(given: Attention<'_>) -> Result<(), KernelError> {
     has_dtype(NAME, &log, q.dtype.opmath())?;
     if let Some(mask) = &mask {
         has_dtype(NAME, mask, q.dtype.opmath())?;
-        ask(
-            NAME,
-            mask.sizes == [batch, heads, queries, keys],
-            "a mask for each score",
-        )?;
+        ask(NAME, mask.sizes == [batch, heads, queries, keys], "a mask for each score")?;
     }
-    for t in [Some(q), Some(k), Some(v), mask, Some(out), Some(log)]
-        .iter()
-        .flatten()
-    {
+    for t in [Some(q), Some(k), Some(v), mask, Some(out), Some(log)].iter().flatten() {
         ask(NAME, t.is_aligned(), "aligned elements")?;
     }
     let task = Task {
@@ -129,10 +118,7 @@ impl Heads {
         for (to, from) in strides.iter_mut().zip(t.strides) {
             *to = *from as isize;
         }
-        Heads {
-            ptr: t.ptr,
-            strides,
-        }
+        Heads { ptr: t.ptr, strides }
     }
 }
 
@@ -189,13 +175,7 @@ impl<W> Scratch<W> {
             at = at.wrapping_add(len);
             here
         });
-        Ok(Scratch {
-            queries,
-            scores,
-            sums,
-            mask,
-            _block: block,
-        })
+        Ok(Scratch { queries, scores, sums, mask, _block: block })
     }
 }
 
@@ -278,10 +258,7 @@ unsafe fn pack_head<T: Real + Default, W: Wide>(
     let (keys, features) = (task.keys, task.sizes[3]);
     let group = (task.sizes[1] / task.kv_heads.max(1)).max(1);
     let s = of.strides;
-    let first = of
-        .ptr
-        .cast::<T>()
-        .wrapping_offset(b as isize * s[0] + (h / group) as isize * s[1]);
+    let first = of.ptr.cast::<T>().wrapping_offset(b as isize * s[0] + (h / group) as isize * s[1]);
     let mut view = MatRef::new(first.cast(), (keys, features), (s[2], s[3]));
     let _wide; // the converted copy, which lives until it is packed
     if size_of::<T>() != size_of::<W>() {
@@ -334,11 +311,7 @@ unsafe fn one_block<T: Real, W: Wide>(
             }
         }
     }
-    let seen = if task.causal {
-        task.keys.min(i0 + m)
-    } else {
-        task.keys
-    };
+    let seen = if task.causal { task.keys.min(i0 + m) } else { task.keys };
     let mut largest = [W::narrow(f64::NEG_INFINITY); QUERIES];
     let mut total = [W::narrow(0.0); QUERIES];
     for j0 in (0..seen).step_by(KEYS) {
@@ -372,11 +345,7 @@ unsafe fn one_block<T: Real, W: Wide>(
                     }
                 }
             }
-            let visible = if task.causal {
-                (i0 + i + 1).saturating_sub(j0).min(n)
-            } else {
-                n
-            };
+            let visible = if task.causal { (i0 + i + 1).saturating_sub(j0).min(n) } else { n };
             W::dispatch(Row {
                 scores: row,
                 mask: task.mask.map(|_| scratch.mask.cast_const()),
@@ -407,11 +376,7 @@ unsafe fn one_block<T: Real, W: Wide>(
     for i in 0..m {
         let sum = total[i].wide();
         let hidden = seen == 0 || sum == 0.0;
-        let row = task
-            .out
-            .ptr
-            .cast::<T>()
-            .wrapping_offset(at(task.out, i0 + i));
+        let row = task.out.ptr.cast::<T>().wrapping_offset(at(task.out, i0 + i));
         let inverse = W::narrow(1.0 / sum).wide();
         for j in 0..features {
             // SAFETY: feature j of result i0 + i.
@@ -424,11 +389,7 @@ unsafe fn one_block<T: Real, W: Wide>(
                 *row.wrapping_offset(j as isize * task.out.strides[3]) = T::narrow(x);
             }
         }
-        let log = if hidden {
-            0.0
-        } else {
-            largest[i].wide() + sum.ln()
-        };
+        let log = if hidden { 0.0 } else { largest[i].wide() + sum.ln() };
         let place = at(task.logsumexp, i0 + i);
         // SAFETY: the place of row i0 + i.
         unsafe { *task.logsumexp.ptr.cast::<W>().wrapping_offset(place) = W::narrow(log) };
@@ -494,11 +455,7 @@ impl<W: Wide> SimdTask<W> for Row<'_, W> {
             }
             let max = f::maximum(&mut s, max, max2);
             let new = s.reduce_max(max);
-            let shift = if new.wide() == f64::NEG_INFINITY {
-                W::narrow(0.0)
-            } else {
-                new
-            };
+            let shift = if new.wide() == f64::NEG_INFINITY { W::narrow(0.0) } else { new };
             let shift_all = s.splat(shift);
             let (mut sum, mut sum2) = (zero, zero);
             let mut j = 0;

@@ -97,10 +97,7 @@ integer!(u8 i8 i16 i32 i64);
 
 /// Rows and columns; operands that are not matrices are refused later.
 fn shape(sizes: &[i64]) -> (i64, usize) {
-    (
-        sizes.first().copied().unwrap_or(0),
-        sizes.get(1).map_or(0, |n| *n as usize),
-    )
+    (sizes.first().copied().unwrap_or(0), sizes.get(1).map_or(0, |n| *n as usize))
 }
 
 /// Two row-major matrices as wide as each other, and their heights.
@@ -110,11 +107,7 @@ fn matrices<'a, T: Element>(
     from: In<'a>,
 ) -> Result<(&'a mut [T], &'a [T]), KernelError> {
     let matrices = out.sizes().len() == 2 && from.sizes().len() == 2;
-    ask(
-        kernel,
-        matrices && out.sizes()[1] == from.sizes()[1],
-        "matrices of the same width",
-    )?;
+    ask(kernel, matrices && out.sizes()[1] == from.sizes()[1], "matrices of the same width")?;
     Ok((out.slice()?, from.slice()?))
 }
 

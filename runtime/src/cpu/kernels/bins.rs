@@ -85,11 +85,7 @@ pub fn ctc(
     let n = labels.len();
     // between and around the labels there may be blanks
     let label = |s: usize| {
-        if s.is_multiple_of(2) {
-            blank
-        } else {
-            labels[s / 2]
-        }
+        if s.is_multiple_of(2) { blank } else { labels[s / 2] }
     };
     if steps == 0 {
         return if n == 0 { 0.0 } else { f64::INFINITY };
@@ -133,12 +129,7 @@ mod tests {
     fn bins_have_their_lower_bound_and_the_last_one_both() {
         let edges: &[f64] = &[0.0, 1.0, 2.0];
         let mut bins = [0.0; 2];
-        histogram(
-            &[0.0, 1.0, 2.0, -0.1, 2.1, f64::NAN],
-            &[edges],
-            None,
-            &mut bins,
-        );
+        histogram(&[0.0, 1.0, 2.0, -0.1, 2.1, f64::NAN], &[edges], None, &mut bins);
         assert_eq!(bins, [1.0, 2.0]);
         let mut plane = [0.0; 4];
         histogram(&[0.5, 1.5], &[edges, edges], Some(&[3.0]), &mut plane);

@@ -39,10 +39,7 @@ fn class(target: i64, classes: usize) -> Result<usize, KernelError> {
     usize::try_from(target)
         .ok()
         .filter(|t| *t < classes)
-        .ok_or(KernelError::IndexOutOfRange {
-            index: target,
-            size: classes as i64,
-        })
+        .ok_or(KernelError::IndexOutOfRange { index: target, size: classes as i64 })
 }
 
 /// Negative log likelihood of `[n, classes, inner]` scores at `[n, inner]` targets.

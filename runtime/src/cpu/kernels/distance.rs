@@ -111,11 +111,7 @@ pub fn pairs_backward<T: Real>(
     }
     let cols = y.len() / width;
     let mut sums = vec![0.0; width];
-    for (i, (x, out)) in x
-        .chunks_exact(width)
-        .zip(out.chunks_exact_mut(width))
-        .enumerate()
-    {
+    for (i, (x, out)) in x.chunks_exact(width).zip(out.chunks_exact_mut(width)).enumerate() {
         sums.fill(0.0);
         for (j, y) in y.chunks_exact(width).enumerate() {
             let (g, distance) = (grad[i * cols + j].wide(), distances[i * cols + j].wide());
@@ -141,11 +137,9 @@ pub fn among<T: Real>(x: &[T], width: usize, p: f64, out: &mut [T]) {
         return out.fill(T::narrow(0.0));
     }
     let rows = x.chunks_exact(width);
-    let pairs = rows.enumerate().flat_map(|(i, a)| {
-        x[(i + 1) * width..]
-            .chunks_exact(width)
-            .map(move |b| (a, b))
-    });
+    let pairs = rows
+        .enumerate()
+        .flat_map(|(i, a)| x[(i + 1) * width..].chunks_exact(width).map(move |b| (a, b)));
     for (o, (a, b)) in out.iter_mut().zip(pairs) {
         *o = T::narrow(norm.distance(a, b));
     }

@@ -167,17 +167,11 @@ pub fn extreme_with_index(
     }
     let n = a.sizes.get(dim).copied().unwrap_or(1) as usize;
     if n == 0 {
-        return Err(KernelError::EmptyReduction {
-            op: if max { "max" } else { "min" }.into(),
-        });
+        return Err(KernelError::EmptyReduction { op: if max { "max" } else { "min" }.into() });
     }
     if let Some(strides) = worth_turning(&a, dim) {
         let block = memory::allocate(a.numel() * a.dtype.size())?;
-        let turned = Strided {
-            ptr: block.as_ptr(),
-            strides: &strides,
-            ..a
-        };
+        let turned = Strided { ptr: block.as_ptr(), strides: &strides, ..a };
         // SAFETY: the block has all elements; the others are the caller's operands.
         let (turned, indices, values) = unsafe {
             copy_raw(turned, a)?;
@@ -193,29 +187,16 @@ pub fn extreme_with_index(
     let over = |s: Strided<'_>| (s.ptr, s.dtype, SmallVec::<[i64; 6]>::from(s.strides));
     let (iptr, idtype, istrides) = over(indices);
     let (vptr, vdtype, vstrides) = over(values.unwrap_or(indices));
-    let view = |ptr, dtype, strides| Strided {
-        ptr,
-        dtype,
-        sizes: &sizes,
-        strides,
-    };
+    let view = |ptr, dtype, strides| Strided { ptr, dtype, sizes: &sizes, strides };
     let kept = Nest::new(&[
         view(iptr, idtype, &istrides),
         view(vptr, vdtype, &vstrides),
         view(a.ptr, a.dtype, a.strides),
     ]);
-    let steps = if a.sizes.is_empty() {
-        a.dtype.size() as isize
-    } else {
-        a.byte_stride(dim)
-    };
+    let steps = if a.sizes.is_empty() { a.dtype.size() as isize } else { a.byte_stride(dim) };
     let op = if max { ReduceOp::Max } else { ReduceOp::Min };
     let opmath = a.dtype.opmath();
-    let vectors = if opmath.is_floating() {
-        fold(op, opmath)
-    } else {
-        None
-    };
+    let vectors = if opmath.is_floating() { fold(op, opmath) } else { None };
     with_arithmetic_type!(a.dtype, T => {
         let plain: Extreme = if max { extreme_plain::<T, true> } else { extreme_plain::<T, false> };
         // SAFETY: as promised by the caller.

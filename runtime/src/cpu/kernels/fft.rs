@@ -66,10 +66,7 @@ const KEPT: usize = 1 << 21;
 
 impl<T> Default for Plans<T> {
     fn default() -> Self {
-        Plans {
-            kept: HashMap::new(),
-            total: 0,
-        }
+        Plans { kept: HashMap::new(), total: 0 }
     }
 }
 
@@ -336,11 +333,7 @@ unsafe fn transform<T: Precision>(
     scale: f64,
 ) {
     let (to_n, from_n) = (out.sizes[dim] as usize, a.sizes[dim] as usize);
-    let n = if what == Transform::ToReal {
-        to_n
-    } else {
-        from_n
-    };
+    let n = if what == Transform::ToReal { to_n } else { from_n };
     if out.numel() == 0 || n == 0 {
         return;
     }
@@ -352,13 +345,7 @@ unsafe fn transform<T: Precision>(
         of
     };
     let sizes = without(out.sizes);
-    let nest = Nest::new(&[
-        Strided {
-            sizes: &sizes,
-            ..out
-        },
-        Strided { sizes: &sizes, ..a },
-    ]);
+    let nest = Nest::new(&[Strided { sizes: &sizes, ..out }, Strided { sizes: &sizes, ..a }]);
     let (to, from) = (out.byte_stride(dim), a.byte_stride(dim));
     let together = (BUFFER / n).clamp(1, LINES);
     let work = n * (usize::BITS - n.leading_zeros()) as usize;
@@ -377,14 +364,8 @@ unsafe fn transform<T: Precision>(
                 }
             }
             let [o, x] = &starts;
-            let out = Lines {
-                starts: o,
-                step: to,
-            };
-            let a = Lines {
-                starts: x,
-                step: from,
-            };
+            let out = Lines { starts: o, step: to };
+            let a = Lines { starts: x, step: from };
             // SAFETY: lines of the two operands, different ones in each range.
             unsafe { worker.run(&out, &a) };
             next = stop;
@@ -401,14 +382,10 @@ mod tests {
 
     type C = Complex<f64>;
 
-    const LENGTHS: [usize; 17] = [
-        1, 2, 3, 4, 5, 6, 7, 8, 12, 30, 31, 37, 64, 74, 101, 210, 1009,
-    ];
+    const LENGTHS: [usize; 17] = [1, 2, 3, 4, 5, 6, 7, 8, 12, 30, 31, 37, 64, 74, 101, 210, 1009];
 
     fn numbers(n: usize) -> Vec<C> {
-        (0..n)
-            .map(|k| C::new((k as f64 * 0.7).sin(), (k as f64 * 1.3).cos()))
-            .collect()
+        (0..n).map(|k| C::new((k as f64 * 0.7).sin(), (k as f64 * 1.3).cos())).collect()
     }
 
     /// The sum itself, with this sign of the exponent.
@@ -427,10 +404,7 @@ mod tests {
     }
 
     fn near(got: C, want: C, within: f64, what: &str) {
-        assert!(
-            (got - want).re.hypot((got - want).im) < within,
-            "{what}: {got} {want}"
-        );
+        assert!((got - want).re.hypot((got - want).im) < within, "{what}: {got} {want}");
     }
 
     /// Lines of a matrix of `rows` lines, laid out along rows or (`apart`) along columns.
@@ -450,10 +424,8 @@ mod tests {
                 let (sizes, strides) = layout(rows, n, apart);
                 let at = |r: usize, k: usize| r * strides[0] as usize + k * strides[1] as usize;
                 let all = numbers(rows * n);
-                let x: Vec<Complex<T>> = all
-                    .iter()
-                    .map(|x| Complex::new(T::of(x.re), T::of(x.im)))
-                    .collect();
+                let x: Vec<Complex<T>> =
+                    all.iter().map(|x| Complex::new(T::of(x.re), T::of(x.im))).collect();
                 for (what, sign) in [(Transform::Forward, -1.0), (Transform::Inverse, 1.0)] {
                     let mut y = vec![Complex::<T>::zero(); rows * n];
                     let out = output_of(&mut y, sizes, strides);

@@ -49,11 +49,7 @@ pub fn flip(out: Out<'_>, x: In<'_>, flipped: &[bool]) -> Result<(), KernelError
             *stride = -*stride;
         }
     }
-    let reversed = Strided {
-        ptr,
-        strides: &strides,
-        ..x
-    };
+    let reversed = Strided { ptr, strides: &strides, ..x };
     let nest = Nest::new(&[out, reversed]);
     let steps = nest.inner().strides;
     let row = |[to, from]: [*mut u8; 2], n: usize| {

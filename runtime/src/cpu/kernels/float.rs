@@ -68,9 +68,7 @@ impl<E: Lane, K: Float2> SimdTask<E> for Task2<E, K> {
 
     #[inline(always)]
     fn run<S: Simd<Elem = E>>(self, mut s: S) {
-        let Task2 {
-            out, a, b, n, mask, ..
-        } = self;
+        let Task2 { out, a, b, n, mask, .. } = self;
         macro_rules! go {
             (|$i:ident| $x:expr, $xs:expr, $y:expr, $ys:expr) => {
                 let mut $i = 0;
@@ -123,12 +121,7 @@ impl<E: Lane, K: Float2> SimdTask<E> for Task2<E, K> {
 }
 
 unsafe fn run1<E: Lane, K: Float1>(out: *mut u8, a: *const u8, n: usize) {
-    E::dispatch(Task1::<E, K> {
-        out: out.cast(),
-        a: a.cast(),
-        n,
-        function: PhantomData,
-    });
+    E::dispatch(Task1::<E, K> { out: out.cast(), a: a.cast(), n, function: PhantomData });
 }
 
 unsafe fn run2<E: Lane, K: Float2>(
@@ -150,19 +143,11 @@ unsafe fn run2<E: Lane, K: Float2>(
 }
 
 fn row1<K: Float1>(double: bool) -> Row1 {
-    if double {
-        run1::<f64, K>
-    } else {
-        run1::<f32, K>
-    }
+    if double { run1::<f64, K> } else { run1::<f32, K> }
 }
 
 fn row2<K: Float2>(double: bool) -> Row2 {
-    if double {
-        run2::<f64, K>
-    } else {
-        run2::<f32, K>
-    }
+    if double { run2::<f64, K> } else { run2::<f32, K> }
 }
 
 macro_rules! float1 {

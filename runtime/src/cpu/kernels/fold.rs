@@ -49,12 +49,8 @@ macro_rules! fold_float {
 }
 fold_float!(Sum, |s, x, y| s.add(x, y), |a, b| a + b);
 fold_float!(Prod, |s, x, y| s.mul(x, y), |a, b| a * b);
-fold_float!(Max, |s, x, y| f::maximum(s, x, y), |a, b| Lane::larger(
-    a, b
-));
-fold_float!(Min, |s, x, y| f::minimum(s, x, y), |a, b| Lane::smaller(
-    a, b
-));
+fold_float!(Max, |s, x, y| f::maximum(s, x, y), |a, b| Lane::larger(a, b));
+fold_float!(Min, |s, x, y| f::minimum(s, x, y), |a, b| Lane::smaller(a, b));
 
 /// The most independent accumulators.
 const MOST: usize = 8;
@@ -133,12 +129,7 @@ impl<E: Lane, K: FoldFloat<E>> SimdTask<E> for FoldTask<E, K> {
 }
 
 unsafe fn fold_float<E: Lane, K: FoldFloat<E>>(out: *mut u8, a: *const u8, n: usize) {
-    E::dispatch(FoldTask::<E, K> {
-        out: out.cast(),
-        a: a.cast(),
-        n,
-        function: PhantomData,
-    });
+    E::dispatch(FoldTask::<E, K> { out: out.cast(), a: a.cast(), n, function: PhantomData });
 }
 
 /// A fold of integers or `bool`s; written so that the compiler vectorises it.
@@ -255,10 +246,5 @@ pub(super) fn fold(op: ReduceOp, dtype: DType) -> Option<Fold> {
         (ReduceOp::Prod | ReduceOp::All, _) => Some(1),
         (ReduceOp::Max | ReduceOp::Min, _) => None,
     };
-    Some(Fold {
-        dtype,
-        row,
-        combine,
-        identity,
-    })
+    Some(Fold { dtype, row, combine, identity })
 }

@@ -126,11 +126,7 @@ impl Planner<'_> {
         let place = match inst.op {
             Op::Const(value) => {
                 // half types compute widened
-                let wide = if inst.dtype.is_half() {
-                    DType::F32
-                } else {
-                    inst.dtype
-                };
+                let wide = if inst.dtype.is_half() { DType::F32 } else { inst.dtype };
                 self.cell(Cell::Bits(super::operand::scalar_bits(value, wide)))
             }
             Op::Input(i) => {
@@ -172,12 +168,7 @@ impl Planner<'_> {
     }
 
     fn step(&mut self, run: Run, to: Place, from: [Place; 3], round: Option<DType>) {
-        self.plan.steps.push(Step {
-            run,
-            to,
-            from,
-            round,
-        });
+        self.plan.steps.push(Step { run, to, from, round });
     }
 
     /// Whether the value is in a tile that is not read after instruction `at`.
@@ -372,10 +363,7 @@ pub struct Formula {
 impl Formula {
     /// A program that has not been run yet.
     pub fn new(program: Program) -> Formula {
-        Formula {
-            program,
-            plan: RefCell::new(None),
-        }
+        Formula { program, plan: RefCell::new(None) }
     }
 
     /// The outputs and inputs of the program over elements of one shape: `outs[i] =

@@ -29,12 +29,7 @@ fn strided<'a, T>(
     sizes: &'a [i64],
     strides: &'a [i64],
 ) -> Strided<'a> {
-    Strided {
-        ptr: data.as_mut_ptr().cast(),
-        dtype,
-        sizes,
-        strides,
-    }
+    Strided { ptr: data.as_mut_ptr().cast(), dtype, sizes, strides }
 }
 
 fn program(
@@ -106,10 +101,7 @@ fn half_types_compute_widened() {
         let x = value(i).to_f64();
         let s = 1.0 / (1.0 + (-x).exp());
         let want = 0.5 * s * (1.0 + x * (1.0 - s));
-        assert!(
-            (y.to_f64() - want).abs() <= want.abs() / 250.0 + 1e-6,
-            "{x}: {y} {want}"
-        );
+        assert!((y.to_f64() - want).abs() <= want.abs() / 250.0 + 1e-6, "{x}: {y} {want}");
     }
 }
 
@@ -124,10 +116,8 @@ fn two_results_and_shared_parts() {
     let (mut y, mut z) = ([0f32; 5], [0f32; 5]);
     // SAFETY: five elements each.
     unsafe {
-        let outs = [
-            strided(&mut y, DType::F32, &[5], &[1]),
-            strided(&mut z, DType::F32, &[5], &[1]),
-        ];
+        let outs =
+            [strided(&mut y, DType::F32, &[5], &[1]), strided(&mut z, DType::F32, &[5], &[1])];
         run(&p, &outs, &[strided(&mut x, DType::F32, &[5], &[1])]).unwrap();
     }
     for i in 0..5 {

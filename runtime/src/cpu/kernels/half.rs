@@ -51,8 +51,7 @@ unsafe fn widen_f16(dst: *mut f32, src: *const u8, n: usize) {
         // SAFETY: i < n.
         unsafe {
             let bits = src.cast::<u16>().add(i).read_unaligned();
-            dst.add(i)
-                .write_unaligned(::half::f16::from_bits(bits).to_f32());
+            dst.add(i).write_unaligned(::half::f16::from_bits(bits).to_f32());
         }
     }
 }
@@ -222,10 +221,7 @@ mod tests {
             };
             for (&bits, &x) in all.iter().zip(&wide) {
                 let want = reference(bits);
-                assert!(
-                    x == want || x.is_nan() && want.is_nan(),
-                    "{dtype} {bits:04x}"
-                );
+                assert!(x == want || x.is_nan() && want.is_nan(), "{dtype} {bits:04x}");
             }
             let probes: Vec<f32> = (0..200_003u32)
                 .map(|i| f32::from_bits(i.wrapping_mul(21_473)))
@@ -242,23 +238,13 @@ mod tests {
                 .collect();
             let mut got = vec![0u16; probes.len()];
             // SAFETY: both have the same number of elements.
-            unsafe {
-                narrow(
-                    dtype,
-                    got.as_mut_ptr().cast(),
-                    probes.as_ptr(),
-                    probes.len(),
-                )
-            };
+            unsafe { narrow(dtype, got.as_mut_ptr().cast(), probes.as_ptr(), probes.len()) };
             for (&x, &bits) in probes.iter().zip(&got) {
                 let want = match dtype {
                     DType::F16 => ::half::f16::from_f32(x).to_bits(),
                     _ => ::half::bf16::from_f32(x).to_bits(),
                 };
-                assert!(
-                    bits == want || x.is_nan() && reference(bits).is_nan(),
-                    "{dtype} {x:e}"
-                );
+                assert!(bits == want || x.is_nan() && reference(bits).is_nan(), "{dtype} {x:e}");
             }
         }
     }

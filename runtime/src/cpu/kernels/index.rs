@@ -43,10 +43,7 @@ impl Fault {
 
     fn result(self) -> Result<(), KernelError> {
         match self.0.into_inner() {
-            Ok(Some(index)) => Err(KernelError::IndexOutOfRange {
-                index,
-                size: self.1,
-            }),
+            Ok(Some(index)) => Err(KernelError::IndexOutOfRange { index, size: self.1 }),
             _ => Ok(()),
         }
     }
@@ -71,11 +68,7 @@ fn check_index_dtype(index: &Strided<'_>) -> Result<(), KernelError> {
 }
 
 fn without(dims: &[i64], dim: usize) -> Dims {
-    dims.iter()
-        .enumerate()
-        .filter(|(d, _)| *d != dim)
-        .map(|(_, &x)| x)
-        .collect()
+    dims.iter().enumerate().filter(|(d, _)| *d != dim).map(|(_, &x)| x).collect()
 }
 
 /// `out[.., i, ..] = a[.., index[i], ..]` along `dim`; `index` is one-dimensional.
@@ -99,26 +92,13 @@ pub fn index_select(out: Out<'_>, a: In<'_>, dim: usize, index: In<'_>) -> Resul
     let view = |s: &Strided<'_>, strides| (s.ptr, s.dtype, strides);
     let (o, i) = (view(&out, &to), view(&a, &from));
     let slice = Nest::new(&[
-        Strided {
-            ptr: o.0,
-            dtype: o.1,
-            sizes: &sizes,
-            strides: o.2,
-        },
-        Strided {
-            ptr: i.0,
-            dtype: i.1,
-            sizes: &sizes,
-            strides: i.2,
-        },
+        Strided { ptr: o.0, dtype: o.1, sizes: &sizes, strides: o.2 },
+        Strided { ptr: i.0, dtype: i.1, sizes: &sizes, strides: i.2 },
     ]);
     let size = out.dtype.size();
     let [to_step, from_step] = slice.inner().strides;
-    let (to_dim, from_dim, index_step) = (
-        out.byte_stride(dim),
-        a.byte_stride(dim),
-        index.byte_stride(0),
-    );
+    let (to_dim, from_dim, index_step) =
+        (out.byte_stride(dim), a.byte_stride(dim), index.byte_stride(0));
     let indices = Shared(index.ptr);
     // a row of one dimension, and not tiny: by index; otherwise rows of indices for each place of
     // the slice
@@ -135,10 +115,8 @@ pub fn index_select(out: Out<'_>, a: In<'_>, dim: usize, index: In<'_>) -> Resul
                     };
                     let (to_offset, from_offset) = (k as isize * to_dim, at * from_dim);
                     slice.walk(0, slice.numel, &mut |p, m| {
-                        let (to, from) = (
-                            p[0].wrapping_offset(to_offset),
-                            p[1].wrapping_offset(from_offset),
-                        );
+                        let (to, from) =
+                            (p[0].wrapping_offset(to_offset), p[1].wrapping_offset(from_offset));
                         move_elements(size, to, to_step, from, from_step, m);
                     });
                 }
@@ -184,19 +162,12 @@ pub fn gather(out: Out<'_>, a: In<'_>, dim: usize, index: In<'_>) -> Result<(), 
         return Ok(());
     }
     let mut strides: Dims = a.strides.into();
-    let (size_at, step_at) = if a.sizes.is_empty() {
-        (1, 0)
-    } else {
-        (a.sizes[dim], a.byte_stride(dim))
-    };
+    let (size_at, step_at) =
+        if a.sizes.is_empty() { (1, 0) } else { (a.sizes[dim], a.byte_stride(dim)) };
     if let Some(stride) = strides.get_mut(dim) {
         *stride = 0;
     }
-    let source = Strided {
-        sizes: out.sizes,
-        strides: &strides,
-        ..a
-    };
+    let source = Strided { sizes: out.sizes, strides: &strides, ..a };
     let nest = Nest::new(&[out, index, source]);
     let steps = nest.inner().strides;
     let fault = Fault::new(size_at);
@@ -239,11 +210,8 @@ pub fn scatter(
         ScatterOp::Replace => None,
         op => Some(combine(op, out.dtype)?),
     };
-    let (size_at, step_at) = if out.sizes.is_empty() {
-        (1, 0)
-    } else {
-        (out.sizes[dim], out.byte_stride(dim))
-    };
+    let (size_at, step_at) =
+        if out.sizes.is_empty() { (1, 0) } else { (out.sizes[dim], out.byte_stride(dim)) };
     let fault = Fault::new(size_at);
     let size = out.dtype.size();
     // rows along `dim`: different rows never meet, so they may run at the same time, each in order
@@ -315,68 +283,54 @@ pub fn triangle(
     let view = |s: &Strided<'_>| (s.ptr, s.dtype);
     let ((op, od), (ap, ad)) = (view(&out), view(&a));
     let batch = Nest::new(&[
-        Strided {
-            ptr: op,
-            dtype: od,
-            sizes: outer,
-            strides: &out.strides[..rank - 2],
-        },
-        Strided {
-            ptr: ap,
-            dtype: ad,
-            sizes: outer,
-            strides: &a.strides[..rank - 2],
-        },
+        Strided { ptr: op, dtype: od, sizes: outer, strides: &out.strides[..rank - 2] },
+        Strided { ptr: ap, dtype: ad, sizes: outer, strides: &a.strides[..rank - 2] },
     ]);
     let size = out.dtype.size();
     let (to_row, to_step) = (out.byte_stride(rank - 2), out.byte_stride(rank - 1));
     let (from_row, from_step) = (a.byte_stride(rank - 2), a.byte_stride(rank - 1));
     let zero = 0u128;
     let zero = Shared((&raw const zero).cast_mut().cast());
-    nest::parallel(
-        batch.numel * rows as usize,
-        columns as usize,
-        &|first, last| {
-            for item in first..last {
-                let (matrix, row) = (item / rows as usize, item as i64 % rows);
-                let [to, from] = batch.element(matrix);
-                let to = to.wrapping_offset(row as isize * to_row);
-                let from = from.wrapping_offset(row as isize * from_row);
-                // the first column right of the diagonal, and of it
-                let edge = match which {
-                    Triangle::Lower => row.saturating_add(diagonal).saturating_add(1),
-                    Triangle::Upper => row.saturating_add(diagonal),
-                }
-                .clamp(0, columns) as usize;
-                let (kept, cleared) = match which {
-                    Triangle::Lower => (0..edge, edge..columns as usize),
-                    Triangle::Upper => (edge..columns as usize, 0..edge),
-                };
-                // SAFETY: columns of this row.
-                unsafe {
-                    let at = |p: *mut u8, step: isize, column: usize| {
-                        p.wrapping_offset(step * column as isize)
-                    };
-                    move_elements(
-                        size,
-                        at(to, to_step, kept.start),
-                        to_step,
-                        at(from, from_step, kept.start),
-                        from_step,
-                        kept.len(),
-                    );
-                    move_elements(
-                        size,
-                        at(to, to_step, cleared.start),
-                        to_step,
-                        zero.at(0),
-                        0,
-                        cleared.len(),
-                    );
-                }
+    nest::parallel(batch.numel * rows as usize, columns as usize, &|first, last| {
+        for item in first..last {
+            let (matrix, row) = (item / rows as usize, item as i64 % rows);
+            let [to, from] = batch.element(matrix);
+            let to = to.wrapping_offset(row as isize * to_row);
+            let from = from.wrapping_offset(row as isize * from_row);
+            // the first column right of the diagonal, and of it
+            let edge = match which {
+                Triangle::Lower => row.saturating_add(diagonal).saturating_add(1),
+                Triangle::Upper => row.saturating_add(diagonal),
             }
-        },
-    );
+            .clamp(0, columns) as usize;
+            let (kept, cleared) = match which {
+                Triangle::Lower => (0..edge, edge..columns as usize),
+                Triangle::Upper => (edge..columns as usize, 0..edge),
+            };
+            // SAFETY: columns of this row.
+            unsafe {
+                let at = |p: *mut u8, step: isize, column: usize| {
+                    p.wrapping_offset(step * column as isize)
+                };
+                move_elements(
+                    size,
+                    at(to, to_step, kept.start),
+                    to_step,
+                    at(from, from_step, kept.start),
+                    from_step,
+                    kept.len(),
+                );
+                move_elements(
+                    size,
+                    at(to, to_step, cleared.start),
+                    to_step,
+                    zero.at(0),
+                    0,
+                    cleared.len(),
+                );
+            }
+        }
+    });
     Ok(())
 }
 
@@ -406,10 +360,7 @@ pub fn arange(
             for (k, number) in numbers[..m].iter_mut().enumerate() {
                 let i = begin + k;
                 *number = if integral {
-                    start
-                        .as_i64()
-                        .wrapping_add(step.as_i64().wrapping_mul(i as i64))
-                        as u64
+                    start.as_i64().wrapping_add(step.as_i64().wrapping_mul(i as i64)) as u64
                 } else {
                     (start.as_f64() + step.as_f64() * i as f64).to_bits()
                 };

@@ -23,10 +23,7 @@ fn coordinates(sizes: &[i64], mut i: usize) -> Vec<usize> {
 }
 
 fn linear(sizes: &[i64], c: &[usize]) -> usize {
-    c.iter()
-        .zip(contiguous_strides(sizes))
-        .map(|(&x, s)| x * s as usize)
-        .sum()
+    c.iter().zip(contiguous_strides(sizes)).map(|(&x, s)| x * s as usize).sum()
 }
 
 #[test]
@@ -59,10 +56,7 @@ fn selected_slices() {
                         let r = index_select(out.out(), a.input(), dim, index.input());
                         assert_eq!(
                             r,
-                            Err(KernelError::IndexOutOfRange {
-                                index: bad,
-                                size: sizes[dim]
-                            })
+                            Err(KernelError::IndexOutOfRange { index: bad, size: sizes[dim] })
                         );
                     }
                 }
@@ -74,11 +68,9 @@ fn selected_slices() {
 #[test]
 fn gathered_and_scattered_elements() {
     for dtype in [DType::F32, DType::F16, DType::U8, DType::I64] {
-        for (sizes, index_sizes) in [
-            (vec![9], vec![20]),
-            (vec![4, 6], vec![3, 5]),
-            (vec![3, 4, 5], vec![3, 4, 5]),
-        ] {
+        for (sizes, index_sizes) in
+            [(vec![9], vec![20]), (vec![4, 6], vec![3, 5]), (vec![3, 4, 5], vec![3, 4, 5])]
+        {
             for dim in 0..sizes.len() {
                 let mut index_sizes: Vec<i64> = index_sizes.clone();
                 for d in 0..sizes.len() {
@@ -137,10 +129,7 @@ fn gathered_and_scattered_elements() {
                 let last = index.numel() - 1;
                 index.set(last, (-1).into());
                 let r = gather(out.out(), a.input(), dim, index.input());
-                assert!(matches!(
-                    r,
-                    Err(KernelError::IndexOutOfRange { index: -1, .. })
-                ));
+                assert!(matches!(r, Err(KernelError::IndexOutOfRange { index: -1, .. })));
             }
         }
     }
@@ -149,11 +138,9 @@ fn gathered_and_scattered_elements() {
 #[test]
 fn triangles() {
     for dtype in [DType::F32, DType::F16, DType::I64, DType::Bool] {
-        for (sizes, strides) in [
-            (vec![3, 5], vec![5, 1]),
-            (vec![5, 3], vec![1, 5]),
-            (vec![2, 4, 4], vec![1, 2, 8]),
-        ] {
+        for (sizes, strides) in
+            [(vec![3, 5], vec![5, 1]), (vec![5, 3], vec![1, 5]), (vec![2, 4, 4], vec![1, 2, 8])]
+        {
             for diagonal in [-7, -1, 0, 1, 3, i64::MAX, i64::MIN] {
                 for which in [Triangle::Lower, Triangle::Upper] {
                     let a = Data::new(dtype, &sizes, &strides).fill(8);
@@ -167,11 +154,7 @@ fn triangles() {
                             Triangle::Lower => above <= diagonal.into(),
                             Triangle::Upper => above >= diagonal.into(),
                         };
-                        let want = if kept {
-                            a.get(i)
-                        } else {
-                            Scalar::Int(0).cast(dtype)
-                        };
+                        let want = if kept { a.get(i) } else { Scalar::Int(0).cast(dtype) };
                         assert!(same(out.get(i), want), "{which:?} {diagonal} {c:?}");
                     }
                 }
@@ -193,11 +176,8 @@ fn ranges() {
             arange(out.out(), start, step).unwrap();
             for i in 0..n as usize {
                 let x = start.as_f64() + step.as_f64() * i as f64;
-                let want = if dtype.is_floating() {
-                    Scalar::Float(x)
-                } else {
-                    Scalar::Int(x as i64)
-                };
+                let want =
+                    if dtype.is_floating() { Scalar::Float(x) } else { Scalar::Int(x as i64) };
                 assert!(same(out.get(i), want.cast(dtype)), "{dtype} {i}");
             }
         }

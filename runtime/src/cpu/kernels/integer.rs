@@ -80,10 +80,7 @@ unsafe fn map1_body<A: Copy, R: Copy, K: Map1<A, R>>(out: *mut u8, a: *const u8,
     }
     while i < n {
         // SAFETY: i < n.
-        unsafe {
-            out.add(i)
-                .write_unaligned(K::run(a.add(i).read_unaligned()))
-        };
+        unsafe { out.add(i).write_unaligned(K::run(a.add(i).read_unaligned())) };
         i += 1;
     }
 }
@@ -136,16 +133,10 @@ unsafe fn map2_body<A: Copy, R: Copy, K: Map2<A, R>>(
             );
         }
         (true, false) => {
-            chunks!(
-                |i| a.add(i).cast::<[A; CHUNK]>().read_unaligned(),
-                [y0; CHUNK]
-            );
+            chunks!(|i| a.add(i).cast::<[A; CHUNK]>().read_unaligned(), [y0; CHUNK]);
         }
         (false, true) => {
-            chunks!(
-                |i| [x0; CHUNK],
-                b.add(i).cast::<[A; CHUNK]>().read_unaligned()
-            );
+            chunks!(|i| [x0; CHUNK], b.add(i).cast::<[A; CHUNK]>().read_unaligned());
         }
         (false, false) => {
             chunks!(|i| [x0; CHUNK], [y0; CHUNK]);

@@ -184,16 +184,12 @@ unsafe fn square<T: Copy>(
                 let from = from.offset(j as isize * from_row + i as isize * size);
                 let to = to.offset(i as isize * to_row + j as isize * size);
                 let block: [[T; B]; B] = std::array::from_fn(|r| {
-                    from.offset(r as isize * from_row)
-                        .cast::<[T; B]>()
-                        .read_unaligned()
+                    from.offset(r as isize * from_row).cast::<[T; B]>().read_unaligned()
                 });
                 #[allow(clippy::needless_range_loop)] // c is a column of the block
                 for c in 0..B {
                     let turned: [T; B] = std::array::from_fn(|r| block[r][c]);
-                    to.offset(c as isize * to_row)
-                        .cast::<[T; B]>()
-                        .write_unaligned(turned);
+                    to.offset(c as isize * to_row).cast::<[T; B]>().write_unaligned(turned);
                 }
             }
         }

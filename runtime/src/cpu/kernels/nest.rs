@@ -83,11 +83,7 @@ impl<const N: usize> Nest<N> {
                 strides: std::array::from_fn(|k| operands[k].dtype.size() as isize),
             });
         }
-        Nest {
-            ptrs: std::array::from_fn(|k| operands[k].ptr),
-            dims,
-            numel,
-        }
+        Nest { ptrs: std::array::from_fn(|k| operands[k].ptr), dims, numel }
     }
 
     /// Whether loop `a` walks memory in smaller steps than `b`: the first operand that moves in
@@ -225,12 +221,8 @@ pub(super) fn parallel_pieces<T: Send, U: Send>(
         let n = last - first;
         // SAFETY: the ranges do not overlap, and lie within the slices, which are borrowed for the
         // call.
-        let (a, b) = unsafe {
-            (
-                from_raw_parts_mut(a, n * a_len),
-                from_raw_parts_mut(b, n * b_len),
-            )
-        };
+        let (a, b) =
+            unsafe { (from_raw_parts_mut(a, n * a_len), from_raw_parts_mut(b, n * b_len)) };
         body(first..last, a, b);
     });
 }
@@ -277,34 +269,19 @@ pub(super) struct Rows<const N: usize> {
 
 pub(super) fn rows_along<const N: usize>(operands: &[Strided<'_>; N], dim: usize) -> Rows<N> {
     let without = |dims: &[i64]| -> Dims {
-        dims.iter()
-            .enumerate()
-            .filter(|(d, _)| *d != dim)
-            .map(|(_, &x)| x)
-            .collect()
+        dims.iter().enumerate().filter(|(d, _)| *d != dim).map(|(_, &x)| x).collect()
     };
     let sizes = without(operands[0].sizes);
     let strides: [Dims; N] = std::array::from_fn(|k| without(operands[k].strides));
-    let views: [Strided<'_>; N] = std::array::from_fn(|k| Strided {
-        sizes: &sizes,
-        strides: &strides[k],
-        ..operands[k]
-    });
+    let views: [Strided<'_>; N] =
+        std::array::from_fn(|k| Strided { sizes: &sizes, strides: &strides[k], ..operands[k] });
     let scalar = operands[0].sizes.is_empty();
     Rows {
         others: Nest::new(&views),
         steps: std::array::from_fn(|k| {
-            if scalar {
-                operands[k].dtype.size() as isize
-            } else {
-                operands[k].byte_stride(dim)
-            }
+            if scalar { operands[k].dtype.size() as isize } else { operands[k].byte_stride(dim) }
         }),
-        n: if scalar {
-            1
-        } else {
-            operands[0].sizes[dim] as usize
-        },
+        n: if scalar { 1 } else { operands[0].sizes[dim] as usize },
     }
 }
 
@@ -315,12 +292,7 @@ mod tests {
     use straightline_passes::ir::DType;
 
     fn strided<'a>(sizes: &'a [i64], strides: &'a [i64]) -> Strided<'a> {
-        Strided {
-            ptr: std::ptr::null_mut(),
-            dtype: DType::F32,
-            sizes,
-            strides,
-        }
+        Strided { ptr: std::ptr::null_mut(), dtype: DType::F32, sizes, strides }
     }
 
     #[test]

@@ -99,11 +99,7 @@ fn check(s: Channels, operands: &[&Strided<'_>]) -> Result<DType, KernelError> {
     for t in operands {
         same_dtype(NAME, &[first, t])?;
         let dense = layout::is_non_overlapping_and_dense(t.sizes, t.strides);
-        ask(
-            NAME,
-            dense && t.numel() == s.len(),
-            "dense operands of its channels",
-        )?;
+        ask(NAME, dense && t.numel() == s.len(), "dense operands of its channels")?;
         ask(NAME, t.is_aligned(), "aligned elements")?;
     }
     Ok(first.dtype)
@@ -111,11 +107,7 @@ fn check(s: Channels, operands: &[&Strided<'_>]) -> Result<DType, KernelError> {
 
 /// There is a number for each channel.
 fn check_numbers<T>(s: Channels, numbers: &[T]) -> Result<(), KernelError> {
-    ask(
-        NAME,
-        numbers.len() == s.channels,
-        "a factor for each channel",
-    )
+    ask(NAME, numbers.len() == s.channels, "a factor for each channel")
 }
 
 /// Mean and variance (divided by the count) of each channel of dense memory.
@@ -171,10 +163,7 @@ pub fn combine(
     check_numbers(s, factors)?;
     // SAFETY: dense memory of these sizes; the result lies apart.
     unsafe {
-        real_dtype!(
-            dtype,
-            combine_of(s, x.ptr.cast(), dy.ptr.cast(), factors, out.ptr.cast())
-        )
+        real_dtype!(dtype, combine_of(s, x.ptr.cast(), dy.ptr.cast(), factors, out.ptr.cast()))
     }
     Ok(())
 }
@@ -259,10 +248,7 @@ unsafe fn moments_of<T: Real>(s: Channels, x: *const T) -> Vec<[f64; 2]> {
 }
 
 unsafe fn dots_of<T: Real>(s: Channels, x: *const T, dy: *const T, mean: &[f64]) -> Vec<[f64; 2]> {
-    let (x, dy) = (
-        Shared(x.cast_mut().cast::<u8>()),
-        Shared(dy.cast_mut().cast::<u8>()),
-    );
+    let (x, dy) = (Shared(x.cast_mut().cast::<u8>()), Shared(dy.cast_mut().cast::<u8>()));
     let at = move |p: Shared, i: usize| p.at(0).cast::<T>().wrapping_add(i).cast_const();
     if s.inner != 1 || s.channels == 1 {
         return per_channel(s, &|c| {
@@ -273,9 +259,8 @@ unsafe fn dots_of<T: Real>(s: Channels, x: *const T, dy: *const T, mean: &[f64])
                     let begin = (o * s.channels + c) * s.inner;
                     let (p, q) = (at(x, begin), at(dy, begin));
                     sums[0] += sum_of(s.inner, |i| (*q.add(i)).wide());
-                    sums[1] += sum_of(s.inner, |i| {
-                        ((*p.add(i)).wide() - mean[c]) * (*q.add(i)).wide()
-                    });
+                    sums[1] +=
+                        sum_of(s.inner, |i| ((*p.add(i)).wide() - mean[c]) * (*q.add(i)).wide());
                 }
                 sums
             })
@@ -299,16 +284,10 @@ unsafe fn dots_of<T: Real>(s: Channels, x: *const T, dy: *const T, mean: &[f64])
 /// Calls `f(channel, begin)` for each run; `f` gets channel 0 and the whole block where runs are
 /// single elements.
 fn runs(s: Channels, f: &(dyn Fn(usize, usize) + Sync)) {
-    let (count, length) = if s.inner == 1 {
-        (s.outer, s.channels)
-    } else {
-        (s.outer * s.channels, s.inner)
-    };
-    let grain = if s.len() < PARALLEL {
-        count.max(1)
-    } else {
-        (PARALLEL / 4 / length.max(1)).max(1)
-    };
+    let (count, length) =
+        if s.inner == 1 { (s.outer, s.channels) } else { (s.outer * s.channels, s.inner) };
+    let grain =
+        if s.len() < PARALLEL { count.max(1) } else { (PARALLEL / 4 / length.max(1)).max(1) };
     threads::parallel_ranges(count, grain, &|begin, end| {
         for i in begin..end {
             f(if s.inner == 1 { 0 } else { i % s.channels }, i * length);
@@ -452,11 +431,7 @@ unsafe fn layer_gradient<T: Real>(rows: usize, cols: usize, g: Addresses) {
                     let (m, s) = ((*at(mean, r)).wide(), (*at(rstd, r)).wide());
                     let scaled = |i: usize| {
                         let g = (*dy.add(i)).wide();
-                        if null(weight) {
-                            g
-                        } else {
-                            g * (*at(weight, i)).wide()
-                        }
+                        if null(weight) { g } else { g * (*at(weight, i)).wide() }
                     };
                     let sum = sum_of(cols, scaled);
                     let dot = sum_of(cols, |i| scaled(i) * ((*x.add(i)).wide() - m));
@@ -506,11 +481,7 @@ mod tests {
 
     #[test]
     fn operands_of_other_sizes_are_refused() {
-        let s = Channels {
-            outer: 1,
-            channels: 2,
-            inner: 3,
-        };
+        let s = Channels { outer: 1, channels: 2, inner: 3 };
         let (x, mut out) = ([0f32; 6], [0f32; 6]);
         let factors = [[0.0; 3]; 2];
         assert!(affine(s, input(&x), &factors, output(&mut out)).is_ok());
@@ -525,16 +496,8 @@ mod tests {
     fn both_layouts_give_the_moments_of_the_channels() {
         let x: Vec<f32> = (0..24).map(|i| (i * i % 7) as f32).collect();
         for s in [
-            Channels {
-                outer: 2,
-                channels: 3,
-                inner: 4,
-            },
-            Channels {
-                outer: 8,
-                channels: 3,
-                inner: 1,
-            },
+            Channels { outer: 2, channels: 3, inner: 4 },
+            Channels { outer: 8, channels: 3, inner: 1 },
         ] {
             let got = moments(s, input(&x)).unwrap();
             for (c, [mean, var]) in got.into_iter().enumerate() {
@@ -553,22 +516,8 @@ mod tests {
     fn affine_takes_the_factors_of_the_channel() {
         let x = [1f64, 2.0, 3.0, 4.0];
         for (s, want) in [
-            (
-                Channels {
-                    outer: 1,
-                    channels: 2,
-                    inner: 2,
-                },
-                [3.0, 5.0, 20.0, 30.0],
-            ),
-            (
-                Channels {
-                    outer: 2,
-                    channels: 2,
-                    inner: 1,
-                },
-                [3.0, 10.0, 7.0, 30.0],
-            ),
+            (Channels { outer: 1, channels: 2, inner: 2 }, [3.0, 5.0, 20.0, 30.0]),
+            (Channels { outer: 2, channels: 2, inner: 1 }, [3.0, 10.0, 7.0, 30.0]),
         ] {
             let mut out = [0f64; 4];
             let factors = [[0.0, 2.0, 1.0], [1.0, 10.0, 0.0]];

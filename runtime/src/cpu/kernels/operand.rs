@@ -43,10 +43,7 @@ impl<'a> In<'a> {
     /// and the last of them.
     #[inline]
     pub unsafe fn new(raw: Strided<'a>) -> In<'a> {
-        In {
-            raw,
-            upon: Upon::Nothing,
-        }
+        In { raw, upon: Upon::Nothing }
     }
 
     /// Elements to read, where a kernel may write exactly the same ones.
@@ -57,10 +54,7 @@ impl<'a> In<'a> {
     /// sizes, strides and size of element, which begins at the same address.
     #[inline]
     pub unsafe fn upon(raw: Strided<'a>) -> In<'a> {
-        In {
-            raw,
-            upon: Upon::Result,
-        }
+        In { raw, upon: Upon::Result }
     }
 
     /// Whether the elements are those that an output of the same call writes.
@@ -116,11 +110,7 @@ impl<'a> In<'a> {
         if !same && !broadcasts() {
             return Err(KernelError::operands("broadcast", "strides that broadcast"));
         }
-        let raw = Strided {
-            sizes,
-            strides,
-            ..self.raw
-        };
+        let raw = Strided { sizes, strides, ..self.raw };
         Ok(In { raw, ..self })
     }
 
@@ -222,9 +212,7 @@ impl<'a> Out<'a> {
             && (0..own.len()).all(|d| d == dim || sizes[d] == own[d])
             && start >= 0
             && sizes[dim] >= 0
-            && start
-                .checked_add(sizes[dim])
-                .is_some_and(|end| end <= own[dim]);
+            && start.checked_add(sizes[dim]).is_some_and(|end| end <= own[dim]);
         ask("a part of a result", fits, "a part within the result")?;
         let step = start as isize * self.raw.byte_stride(dim);
         Ok(Out {
@@ -246,10 +234,7 @@ impl<'a> Out<'a> {
     /// The elements that the output holds, for a kernel that reads each one before it writes it.
     #[inline]
     pub fn as_input(&self) -> In<'a> {
-        In {
-            raw: self.raw,
-            upon: Upon::Result,
-        }
+        In { raw: self.raw, upon: Upon::Result }
     }
 
     /// The operand as places to write to; see [`Places`].
@@ -310,16 +295,8 @@ impl<'a> Places<'a> {
     ) -> Result<Places<'a>, KernelError> {
         let beyond = reach(whole.sizes, whole.strides) - reach(sizes, strides);
         let same = sizes.len() == strides.len() && strides.iter().all(|s| *s >= 0);
-        ask(
-            "index",
-            same && (beyond >= 0 || sizes.contains(&0)),
-            "places in its tensor",
-        )?;
-        let raw = Strided {
-            sizes,
-            strides,
-            ..whole
-        };
+        ask("index", same && (beyond >= 0 || sizes.contains(&0)), "places in its tensor")?;
+        let raw = Strided { sizes, strides, ..whole };
         Ok(Places { raw, beyond })
     }
 
@@ -366,10 +343,7 @@ impl Number {
             DType::C128 => [re.to_bits(), im.to_bits()],
             _ => [scalar_bits(value, dtype), 0],
         };
-        Number {
-            bytes: bytes.map(u64::to_le),
-            dtype,
-        }
+        Number { bytes: bytes.map(u64::to_le), dtype }
     }
 
     /// The number as each element of a tensor.
@@ -469,10 +443,7 @@ elements! {
 fn slice_len<T: Element>(raw: &Strided<'_>) -> Result<usize, KernelError> {
     if !T::is(raw.dtype) {
         let wanted = std::any::type_name::<T>();
-        return Err(KernelError::unsupported(
-            format_args!("a slice of {wanted}"),
-            raw.dtype,
-        ));
+        return Err(KernelError::unsupported(format_args!("a slice of {wanted}"), raw.dtype));
     }
     row_major("a slice", &[raw])?;
     let len = raw.numel();
@@ -538,10 +509,7 @@ pub(crate) fn row_major(
 pub(crate) fn apart(kernel: &'static str, operands: &[In<'_>]) -> Result<(), KernelError> {
     match operands.iter().any(|o| o.is_upon()) {
         false => Ok(()),
-        true => Err(KernelError::operands(
-            kernel,
-            "operands apart from its results",
-        )),
+        true => Err(KernelError::operands(kernel, "operands apart from its results")),
     }
 }
 
@@ -569,11 +537,7 @@ pub(crate) fn same_but(
     let same = a.sizes.len() == b.sizes.len()
         && (0..a.sizes.len()).all(|d| d == dim || a.sizes[d] == b.sizes[d]);
     let dim_exists = dim < a.sizes.len().max(1);
-    ask(
-        kernel,
-        same && dim_exists,
-        "operands of the same sizes but for one dimension",
-    )
+    ask(kernel, same && dim_exists, "operands of the same sizes but for one dimension")
 }
 
 /// The sizes of `part` are at most those of `whole`, but for that of `dim`.
@@ -600,16 +564,8 @@ pub(crate) fn reduces(
     a: &Strided<'_>,
 ) -> Result<(), KernelError> {
     let fits = out.sizes.len() == a.sizes.len()
-        && out
-            .sizes
-            .iter()
-            .zip(a.sizes)
-            .all(|(o, a)| *o == *a || *o == 1);
-    ask(
-        kernel,
-        fits,
-        "a result of size 1 where a dimension is reduced",
-    )
+        && out.sizes.iter().zip(a.sizes).all(|(o, a)| *o == *a || *o == 1);
+    ask(kernel, fits, "a result of size 1 where a dimension is reduced")
 }
 
 /// The dimension exists; tensors without dimensions have one of size 1 to kernels.
@@ -619,11 +575,7 @@ pub(crate) fn has_dim(
     dim: usize,
     operand: &Strided<'_>,
 ) -> Result<(), KernelError> {
-    ask(
-        kernel,
-        dim < operand.sizes.len().max(1),
-        "a dimension that its operand has",
-    )
+    ask(kernel, dim < operand.sizes.len().max(1), "a dimension that its operand has")
 }
 
 #[cfg(test)]

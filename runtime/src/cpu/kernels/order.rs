@@ -25,10 +25,7 @@ pub(super) fn check_ordered(op: &str, dtype: DType) -> Result<(), KernelError> {
         | DType::F32
         | DType::F64
         | DType::Bool => Ok(()),
-        other => Err(KernelError::UnsupportedDType {
-            op: op.into(),
-            dtype: other,
-        }),
+        other => Err(KernelError::UnsupportedDType { op: op.into(), dtype: other }),
     }
 }
 
@@ -74,9 +71,7 @@ pub(super) unsafe fn read_key(p: *const u8, dtype: DType) -> u64 {
 
 /// The key that all NaN have, for dtypes with one.
 pub(super) fn nan_key(dtype: DType) -> Option<u64> {
-    dtype
-        .is_floating()
-        .then(|| u64::MAX >> (64 - key_bits(dtype)))
+    dtype.is_floating().then(|| u64::MAX >> (64 - key_bits(dtype)))
 }
 
 /// A key and the place of its element, as one integer that orders by key and then by place.
@@ -137,11 +132,7 @@ pub(super) unsafe fn load_placed<T: Placed>(
     n: usize,
     flip: bool,
 ) {
-    let mask = if flip {
-        u64::MAX >> (64 - key_bits(dtype))
-    } else {
-        0
-    };
+    let mask = if flip { u64::MAX >> (64 - key_bits(dtype)) } else { 0 };
     out.clear();
     out.extend((0..n).map(|i| {
         // SAFETY: element i of the row.
@@ -166,29 +157,14 @@ mod tests {
     fn keys_have_the_order_of_the_elements() {
         let f = keys(
             DType::F32,
-            &[
-                f32::NEG_INFINITY,
-                -1.5,
-                -1e-45,
-                -0.0,
-                1e-45,
-                2.0,
-                f32::INFINITY,
-                f32::NAN,
-            ],
+            &[f32::NEG_INFINITY, -1.5, -1e-45, -0.0, 1e-45, 2.0, f32::INFINITY, f32::NAN],
         );
         assert!(f.windows(2).all(|w| w[0] < w[1]), "{f:?}");
-        assert_eq!(
-            keys(DType::F64, &[0.0f64])[0],
-            keys(DType::F64, &[-0.0f64])[0]
-        );
+        assert_eq!(keys(DType::F64, &[0.0f64])[0], keys(DType::F64, &[-0.0f64])[0]);
         assert_eq!(keys(DType::F64, &[-f64::NAN])[0], u64::MAX);
         let i = keys(DType::I8, &[-128i8, -1, 0, 127]);
         assert!(i.windows(2).all(|w| w[0] < w[1]), "{i:?}");
-        let b = keys(
-            DType::BF16,
-            &[0xff80u16, 0xbf80, 0x8000, 0x3f80, 0x7f80, 0xffc0],
-        );
+        let b = keys(DType::BF16, &[0xff80u16, 0xbf80, 0x8000, 0x3f80, 0x7f80, 0xffc0]);
         assert!(b.windows(2).all(|w| w[0] < w[1]), "{b:?}");
     }
 }

@@ -42,12 +42,8 @@ pub fn offsets(dims: &[IndexedDim<'_>], wrap: bool) -> Result<Vec<i64>, KernelEr
         if !matches!(index.dtype, DType::I32 | DType::I64) {
             return Err(KernelError::unsupported("index", index.dtype));
         }
-        let target = Strided {
-            ptr: out.as_mut_ptr().cast(),
-            dtype: DType::I64,
-            sizes,
-            strides: &row_major,
-        };
+        let target =
+            Strided { ptr: out.as_mut_ptr().cast(), dtype: DType::I64, sizes, strides: &row_major };
         let nest = Nest::new(&[target, index]);
         let steps = nest.inner().strides;
         let mut bad = None;
@@ -56,11 +52,7 @@ pub fn offsets(dims: &[IndexedDim<'_>], wrap: bool) -> Result<Vec<i64>, KernelEr
             nest.walk(0, nest.numel, &mut |p, n| {
                 for i in 0..n as isize {
                     let index = read_index(p[1].offset(i * steps[1]), index.dtype);
-                    let at = if wrap && index < 0 {
-                        index.wrapping_add(dim.size)
-                    } else {
-                        index
-                    };
+                    let at = if wrap && index < 0 { index.wrapping_add(dim.size) } else { index };
                     if at < 0 || at >= dim.size {
                         bad.get_or_insert(index);
                         continue;
@@ -70,10 +62,7 @@ pub fn offsets(dims: &[IndexedDim<'_>], wrap: bool) -> Result<Vec<i64>, KernelEr
             });
         }
         if let Some(index) = bad {
-            return Err(KernelError::IndexOutOfRange {
-                index,
-                size: dim.size,
-            });
+            return Err(KernelError::IndexOutOfRange { index, size: dim.size });
         }
     }
     Ok(out)
@@ -154,12 +143,8 @@ mod tests {
     use super::*;
 
     fn index<'a>(data: &'a [i64], sizes: &'a [i64], strides: &'a [i64]) -> In<'a> {
-        let raw = Strided {
-            ptr: data.as_ptr().cast_mut().cast(),
-            dtype: DType::I64,
-            sizes,
-            strides,
-        };
+        let raw =
+            Strided { ptr: data.as_ptr().cast_mut().cast(), dtype: DType::I64, sizes, strides };
         // SAFETY: the numbers are borrowed for as long as the operand lives.
         unsafe { In::new(raw) }
     }
@@ -168,34 +153,18 @@ mod tests {
     fn offsets_add_up_and_wrap() {
         let (rows, columns) = ([0, -1], [2, 1, 0]);
         let dims = [
-            IndexedDim {
-                index: index(&rows, &[2, 3], &[1, 0]),
-                size: 4,
-                stride: 10,
-            },
-            IndexedDim {
-                index: index(&columns, &[2, 3], &[0, 1]),
-                size: 3,
-                stride: 1,
-            },
+            IndexedDim { index: index(&rows, &[2, 3], &[1, 0]), size: 4, stride: 10 },
+            IndexedDim { index: index(&columns, &[2, 3], &[0, 1]), size: 3, stride: 1 },
         ];
         assert_eq!(offsets(&dims, true).unwrap(), [2, 1, 0, 32, 31, 30]);
-        assert_eq!(
-            offsets(&dims, false),
-            Err(KernelError::IndexOutOfRange { index: -1, size: 4 })
-        );
+        assert_eq!(offsets(&dims, false), Err(KernelError::IndexOutOfRange { index: -1, size: 4 }));
     }
 
     #[test]
     fn duplicates_accumulate() {
         let mut a = [1f32, 2.0, 3.0];
         let mut values = [10f32, 20.0, 30.0];
-        let view = |ptr: *mut u8, dtype| Strided {
-            ptr,
-            dtype,
-            sizes: &[3],
-            strides: &[1],
-        };
+        let view = |ptr: *mut u8, dtype| Strided { ptr, dtype, sizes: &[3], strides: &[1] };
         let mut put = |at: [i64; 3]| {
             // SAFETY: three elements of each array.
             let (a, values) = unsafe {

@@ -10,21 +10,13 @@ use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{BinaryOp, CompareOp, UnaryOp};
 
 pub(super) fn unary_row(op: UnaryOp, dtype: DType) -> Result<Row1, KernelError> {
-    if dtype.is_floating() {
-        float::unary_row(op, dtype)
-    } else {
-        integer::unary_row(op, dtype)
-    }
-    .ok_or_else(|| KernelError::unsupported(op, dtype))
+    if dtype.is_floating() { float::unary_row(op, dtype) } else { integer::unary_row(op, dtype) }
+        .ok_or_else(|| KernelError::unsupported(op, dtype))
 }
 
 pub(super) fn binary_row(op: BinaryOp, dtype: DType) -> Result<Row2, KernelError> {
-    if dtype.is_floating() {
-        float::binary_row(op, dtype)
-    } else {
-        integer::binary_row(op, dtype)
-    }
-    .ok_or_else(|| KernelError::unsupported(op, dtype))
+    if dtype.is_floating() { float::binary_row(op, dtype) } else { integer::binary_row(op, dtype) }
+        .ok_or_else(|| KernelError::unsupported(op, dtype))
 }
 
 /// `out = op(a)`; one dtype, or `out` is the real one of a complex `Abs`, or `bool` for `IsNan`,
@@ -47,9 +39,7 @@ pub fn unary(op: UnaryOp, out: Out<'_>, a: In<'_>) -> Result<(), KernelError> {
     let forms = [Form::arithmetic(out.dtype), Form::arithmetic(a.dtype)];
     // SAFETY: as promised by the caller; the row kernel is that of the forms' types.
     unsafe {
-        pointwise(&[out, a], forms, false, op.cost() as usize, &|p, n, _| {
-            row(p[0], p[1], n)
-        });
+        pointwise(&[out, a], forms, false, op.cost() as usize, &|p, n, _| row(p[0], p[1], n));
     }
     Ok(())
 }
@@ -71,17 +61,11 @@ pub fn binary(op: BinaryOp, out: Out<'_>, a: In<'_>, b: In<'_>) -> Result<(), Ke
     let fault = AtomicBool::new(false);
     // SAFETY: as promised by the caller; the row kernel is that of the forms' types.
     unsafe {
-        pointwise(
-            &[out, a, b],
-            [form; 3],
-            keep,
-            op.cost() as usize,
-            &|p, n, mask| {
-                if !row(p[0], p[1], p[2], n, mask) {
-                    fault.store(true, Relaxed);
-                }
-            },
-        );
+        pointwise(&[out, a, b], [form; 3], keep, op.cost() as usize, &|p, n, mask| {
+            if !row(p[0], p[1], p[2], n, mask) {
+                fault.store(true, Relaxed);
+            }
+        });
     }
     if fault.into_inner() {
         return Err(KernelError::DivisionByZero);
@@ -110,20 +94,10 @@ pub unsafe fn binary_flat(
         };
     }
     let (sizes, strides) = ([n as i64], [1]);
-    let strided = |ptr| Strided {
-        ptr,
-        dtype,
-        sizes: &sizes,
-        strides: &strides,
-    };
+    let strided = |ptr| Strided { ptr, dtype, sizes: &sizes, strides: &strides };
     // SAFETY: as promised by the caller.
-    let (out, a, b) = unsafe {
-        (
-            Out::new(strided(out)),
-            In::upon(strided(a)),
-            In::upon(strided(b)),
-        )
-    };
+    let (out, a, b) =
+        unsafe { (Out::new(strided(out)), In::upon(strided(a)), In::upon(strided(b))) };
     binary(op, out, a, b)
 }
 
@@ -144,15 +118,9 @@ pub fn compare(op: CompareOp, out: Out<'_>, a: In<'_>, b: In<'_>) -> Result<(), 
     let form = Form::arithmetic(a.dtype);
     // SAFETY: as promised by the caller; the row kernel is that of the forms' types.
     unsafe {
-        pointwise(
-            &[out, a, b],
-            [Form::Raw(1), form, form],
-            true,
-            1,
-            &|p, n, mask| {
-                row(p[0], p[1], p[2], n, mask);
-            },
-        );
+        pointwise(&[out, a, b], [Form::Raw(1), form, form], true, 1, &|p, n, mask| {
+            row(p[0], p[1], p[2], n, mask);
+        });
     }
     Ok(())
 }
@@ -208,19 +176,15 @@ pub fn select(out: Out<'_>, cond: In<'_>, a: In<'_>, b: In<'_>) -> Result<(), Ke
     let form = Form::Raw(out.dtype.size());
     // SAFETY: as promised by the caller; the row's type has the dtype's size.
     unsafe {
-        pointwise(
-            &[out, cond, a, b],
-            [form, Form::Raw(1), form, form],
-            false,
-            1,
-            &|p, n, _| match form {
+        pointwise(&[out, cond, a, b], [form, Form::Raw(1), form, form], false, 1, &|p, n, _| {
+            match form {
                 Form::Raw(1) => select_row::<u8>(p, n),
                 Form::Raw(2) => select_row::<u16>(p, n),
                 Form::Raw(4) => select_row::<u32>(p, n),
                 Form::Raw(16) => select_row::<u128>(p, n),
                 _ => select_row::<u64>(p, n),
-            },
-        );
+            }
+        });
     }
     Ok(())
 }

@@ -178,11 +178,7 @@ pub fn mul<Q: Quantum>(
             let product = (a.wide() - i64::from(of_a.zero_point))
                 .wrapping_mul(b.wide() - i64::from(of_b.zero_point));
             let q: Q = to.place(product as f32 * multiplier);
-            *o = if relu {
-                Q::narrow(q.wide().max(i64::from(to.zero_point)))
-            } else {
-                q
-            };
+            *o = if relu { Q::narrow(q.wide().max(i64::from(to.zero_point))) } else { q };
         }
     });
 }
@@ -220,12 +216,7 @@ impl PackedWeights {
                 sum - k as i32 * a.zero_point
             })
             .collect();
-        PackedWeights {
-            weights: weights[..affine.len() * k].to_vec(),
-            sums,
-            affine,
-            k,
-        }
+        PackedWeights { weights: weights[..affine.len() * k].to_vec(), sums, affine, k }
     }
 
     /// Weights per row.
@@ -315,11 +306,7 @@ pub fn linear(
                 None => sums[j] as f32,
             };
             let q: u8 = to.place(sum * multiplier);
-            *o = if relu {
-                q.max(to.zero_point.clamp(0, 255) as u8)
-            } else {
-                q
-            };
+            *o = if relu { q.max(to.zero_point.clamp(0, 255) as u8) } else { q };
         }
     });
 }
@@ -361,10 +348,7 @@ fn dot(x: &[u8], w: &[i8]) -> i32 {
 }
 
 fn dot_plain(x: &[u8], w: &[i8]) -> i32 {
-    x.iter()
-        .zip(w)
-        .map(|(a, b)| i32::from(*a) * i32::from(*b))
-        .fold(0, i32::wrapping_add)
+    x.iter().zip(w).map(|(a, b)| i32::from(*a) * i32::from(*b)).fold(0, i32::wrapping_add)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -421,11 +405,7 @@ mod x86 {
         let mut lanes = [0i32; 8];
         // SAFETY: eight lanes of 32 bits.
         unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), sum) };
-        lanes
-            .iter()
-            .fold(super::dot_plain(&x[whole..n], &w[whole..n]), |a, b| {
-                a.wrapping_add(*b)
-            })
+        lanes.iter().fold(super::dot_plain(&x[whole..n], &w[whole..n]), |a, b| a.wrapping_add(*b))
     }
 }
 
@@ -435,31 +415,15 @@ mod tests {
 
     #[test]
     fn rounding_is_to_even_before_the_zero_point_and_saturates() {
-        let a = Affine {
-            scale: 0.5,
-            zero_point: 3,
-        };
+        let a = Affine { scale: 0.5, zero_point: 3 };
         // 0.25 is half a step: to even, which is 0; the zero point comes after
-        let q: Vec<u8> = [
-            0.25,
-            -0.25,
-            0.75,
-            100.0,
-            1e9,
-            -1e9,
-            f32::INFINITY,
-            f32::NEG_INFINITY,
-            f32::NAN,
-        ]
-        .map(|x| a.quantize(x))
-        .to_vec();
+        let q: Vec<u8> =
+            [0.25, -0.25, 0.75, 100.0, 1e9, -1e9, f32::INFINITY, f32::NEG_INFINITY, f32::NAN]
+                .map(|x| a.quantize(x))
+                .to_vec();
         assert_eq!(q, [3, 3, 5, 203, 255, 0, 255, 0, 255]);
         assert_eq!(a.dequantize(203u8), 100.0);
-        let q: i32 = Affine {
-            scale: 0.1,
-            zero_point: 10,
-        }
-        .quantize(f32::INFINITY);
+        let q: i32 = Affine { scale: 0.1, zero_point: 10 }.quantize(f32::INFINITY);
         assert_eq!(q, i32::MAX);
     }
 
@@ -468,9 +432,7 @@ mod tests {
         for n in [0, 1, 15, 16, 17, 63, 64, 65, 200, 1000] {
             // the extremes, which the saturating instructions get wrong
             let x: Vec<u8> = (0..n).map(|i| if i % 7 == 3 { 17 } else { 255 }).collect();
-            let w: Vec<i8> = (0..n)
-                .map(|i| if i % 5 == 2 { -128 } else { 127 })
-                .collect();
+            let w: Vec<i8> = (0..n).map(|i| if i % 5 == 2 { -128 } else { 127 }).collect();
             let want = dot_plain(&x, &w);
             assert_eq!(dot(&x, &w), want, "{n}");
             #[cfg(target_arch = "x86_64")]
@@ -484,20 +446,11 @@ mod tests {
     #[test]
     fn linear_is_the_product_of_what_the_integers_stand_for() {
         let (m, n, k) = (70, 33, 129);
-        let of_x = Affine {
-            scale: 0.5,
-            zero_point: 7,
-        };
-        let affine: Vec<Affine> = (0..n)
-            .map(|j| Affine {
-                scale: 0.25,
-                zero_point: j % 5 - 2,
-            })
-            .collect();
+        let of_x = Affine { scale: 0.5, zero_point: 7 };
+        let affine: Vec<Affine> =
+            (0..n).map(|j| Affine { scale: 0.25, zero_point: j % 5 - 2 }).collect();
         let x: Vec<u8> = (0..m * k).map(|i| (i * 31 % 251) as u8).collect();
-        let w: Vec<i8> = (0..n as usize * k)
-            .map(|i| (i * 17 % 255) as u8 as i8)
-            .collect();
+        let w: Vec<i8> = (0..n as usize * k).map(|i| (i * 17 % 255) as u8 as i8).collect();
         let packed = PackedWeights::new(&w, k, affine.clone());
         let mut out = vec![0f32; m * n as usize];
         linear_dynamic(&mut out, (&x, of_x), &packed, None);

@@ -37,12 +37,7 @@ impl Made for i64 {
 /// There is room for them at `out`.
 pub(super) unsafe fn put<T: Made>(out: *mut u8, dtype: DType, x: &mut [T]) {
     let (sizes, one) = ([x.len() as i64], [1]);
-    let view = |ptr, dtype| Strided {
-        ptr,
-        dtype,
-        sizes: &sizes,
-        strides: &one,
-    };
+    let view = |ptr, dtype| Strided { ptr, dtype, sizes: &sizes, strides: &one };
     // SAFETY: as many elements each. A conversion exists for every dtype that a `Strided` has, so
     // the result is always Ok.
     let _ = unsafe {
@@ -317,12 +312,7 @@ mod tests {
     fn numbers_are_within_their_bounds() {
         let mut stream = Stream::mt19937(1);
         for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
-            for (from, to) in [
-                (-1.0, 3.0),
-                (0.0, 1.0),
-                (-4.0, -2.0),
-                (1.0, 1.0 + 2f64.powi(-7)),
-            ] {
+            for (from, to) in [(-1.0, 3.0), (0.0, 1.0), (-4.0, -2.0), (1.0, 1.0 + 2f64.powi(-7))] {
                 let mut u = Data::contiguous(dtype, &[20_001]);
                 uniform(u.out(), &mut stream, from, to).unwrap();
                 let x = numbers(&u);
@@ -339,21 +329,11 @@ mod tests {
             assert!((mean(&numbers(&b)) - 0.3).abs() < 0.02, "{dtype}");
         }
         let mut r = Data::contiguous(DType::I64, &[2_000]);
-        for (low, count) in [
-            (-5, 12),
-            (0, 1),
-            (i64::MIN, u64::MAX),
-            (0, 1 << 40),
-            (3, 1 << 31),
-        ] {
+        for (low, count) in [(-5, 12), (0, 1), (i64::MIN, u64::MAX), (0, 1 << 40), (3, 1 << 31)] {
             let range = Integers::range(low, count);
             integers(r.out(), &mut stream, range);
             let last = low.wrapping_add((count - 1) as i64);
-            assert!(
-                r.values()
-                    .iter()
-                    .all(|x| (low..=last).contains(&x.as_i64()))
-            );
+            assert!(r.values().iter().all(|x| (low..=last).contains(&x.as_i64())));
         }
     }
 
@@ -392,10 +372,7 @@ mod tests {
     #[test]
     fn probabilities_are_read_where_they_are() {
         let mut p = Data::new(DType::F32, &[3, 4], &[1, 0]);
-        p.bytes = [0f32, 1.0, 0.5]
-            .iter()
-            .flat_map(|x| x.to_le_bytes())
-            .collect();
+        p.bytes = [0f32, 1.0, 0.5].iter().flat_map(|x| x.to_le_bytes()).collect();
         let mut out = Data::contiguous(DType::I16, &[3, 4]);
         let mut stream = Stream::mt19937(0);
         bernoulli_of(out.out(), p.input(), &mut stream).unwrap();

@@ -122,11 +122,8 @@ pub fn with_replacement(
     let mut out = Vec::new();
     if categories > 0 {
         for row in weights.chunks_exact(categories) {
-            let mut shares = if dtype == DType::F64 {
-                shares::<f64>(row)
-            } else {
-                shares::<f32>(row)
-            };
+            let mut shares =
+                if dtype == DType::F64 { shares::<f64>(row) } else { shares::<f32>(row) };
             shares[categories - 1] = 1.0;
             for _ in 0..samples {
                 let at = stream.unit_f64();
@@ -158,13 +155,7 @@ pub fn slopes(
     upper: f64,
 ) -> Vec<f64> {
     positive
-        .map(|positive| {
-            if positive {
-                1.0
-            } else {
-                stream.unit_f64() * (upper - lower) + lower
-            }
-        })
+        .map(|positive| if positive { 1.0 } else { stream.unit_f64() * (upper - lower) + lower })
         .collect()
 }
 
@@ -179,13 +170,7 @@ mod tests {
         for (distribution, want) in [
             (Distribution::Exponential { lambda: 0.5 }, 2.0),
             (Distribution::Geometric { p: 0.25 }, 4.0),
-            (
-                Distribution::LogNormal {
-                    mean: 0.0,
-                    std: 0.5,
-                },
-                0.125f64.exp(),
-            ),
+            (Distribution::LogNormal { mean: 0.0, std: 0.5 }, 0.125f64.exp()),
         ] {
             let mut x = Data::contiguous(DType::F32, &[40_000]);
             fill(x.out(), &mut stream, distribution);
@@ -230,10 +215,7 @@ mod tests {
             }
             assert_eq!(counts[1], 0);
             for (n, w) in counts.iter().zip(weights) {
-                assert!(
-                    (f64::from(*n) / 20_000.0 - w / 10.0).abs() < 0.015,
-                    "{counts:?}"
-                );
+                assert!((f64::from(*n) / 20_000.0 - w / 10.0).abs() < 0.015, "{counts:?}");
             }
         }
     }
@@ -241,16 +223,9 @@ mod tests {
     #[test]
     fn slopes_are_drawn_for_what_is_not_positive() {
         let mut stream = Stream::mt19937(3);
-        let drawn = slopes(
-            [true, false, true, false].into_iter(),
-            &mut stream,
-            0.1,
-            0.3,
-        );
+        let drawn = slopes([true, false, true, false].into_iter(), &mut stream, 0.1, 0.3);
         let mut again = Stream::mt19937(3);
-        let want: Vec<f64> = (0..2)
-            .map(|_| again.unit_f64() * (0.3 - 0.1) + 0.1)
-            .collect();
+        let want: Vec<f64> = (0..2).map(|_| again.unit_f64() * (0.3 - 0.1) + 0.1).collect();
         assert_eq!(drawn, [1.0, want[0], 1.0, want[1]]);
     }
 }

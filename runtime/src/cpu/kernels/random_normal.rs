@@ -99,11 +99,8 @@ impl BoxMuller {
     fn run<T: Real>(&self, x: &mut [T], mean: T, std: T) {
         let n = x.len() / 2;
         debug_assert!(n <= PIECE / 2 && x.len().is_multiple_of(BLOCK));
-        let (mut lengths, mut sines, mut cosines) = (
-            [T::default(); PIECE / 2],
-            [T::default(); PIECE / 2],
-            [T::default(); PIECE / 2],
-        );
+        let (mut lengths, mut sines, mut cosines) =
+            ([T::default(); PIECE / 2], [T::default(); PIECE / 2], [T::default(); PIECE / 2]);
         let blocks = || (0..x.len() / BLOCK).map(|b| (b * BLOCK, b * HALF));
         for (from, to) in blocks() {
             for i in 0..HALF {

@@ -71,11 +71,7 @@ impl<const N: usize> RowMajor<N> {
             && raw.is_contiguous()
             && numel(&self.sizes) == numel(raw.sizes);
         ask("a row-major view", fits, "as many elements, row by row")?;
-        Ok(Strided {
-            sizes: &self.sizes,
-            strides: &self.strides,
-            ..raw
-        })
+        Ok(Strided { sizes: &self.sizes, strides: &self.strides, ..raw })
     }
 }
 
@@ -94,11 +90,7 @@ mod tests {
         assert!(RowMajor::new([-2, -3]).input(input(&x)).is_err());
         let seen = two.input(input(&x)).unwrap();
         // a matrix on its side has its elements in another order
-        let turned = Strided {
-            sizes: &[3, 2],
-            strides: &[1, 3],
-            ..seen.raw()
-        };
+        let turned = Strided { sizes: &[3, 2], strides: &[1, 3], ..seen.raw() };
         // SAFETY: the same elements.
         let turned = unsafe { In::new(turned) };
         assert!(RowMajor::new([6]).input(turned).is_err());

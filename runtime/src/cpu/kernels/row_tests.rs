@@ -57,11 +57,7 @@ fn softmax_along_each_dimension() {
                         let max = xs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                         let sum: f64 = xs.iter().map(|x| (x - max).exp()).sum();
                         for (&i, x) in row.iter().zip(&xs) {
-                            let want = if log {
-                                x - max - sum.ln()
-                            } else {
-                                (x - max).exp() / sum
-                            };
+                            let want = if log { x - max - sum.ln() } else { (x - max).exp() / sum };
                             let got = out.get(i).as_f64();
                             assert!(
                                 (got - want).abs()
@@ -80,10 +76,7 @@ fn softmax_along_each_dimension() {
 #[test]
 fn softmax_of_infinities() {
     let mut a = Data::contiguous(DType::F32, &[2, 5]);
-    for (i, x) in [0.0, f64::NEG_INFINITY, 1.0, f64::NEG_INFINITY, 0.5]
-        .into_iter()
-        .enumerate()
-    {
+    for (i, x) in [0.0, f64::NEG_INFINITY, 1.0, f64::NEG_INFINITY, 0.5].into_iter().enumerate() {
         a.set(i, x.into());
         a.set(5 + i, f64::NEG_INFINITY.into());
     }
@@ -107,10 +100,8 @@ fn layer_norm_rows() {
                     let mut out = Data::contiguous(dtype, &[m, n]);
                     let mut mean = Data::contiguous(dtype.opmath(), &[m]);
                     let mut rstd = Data::contiguous(dtype.opmath(), &[m]);
-                    let statistics = RowStatistics {
-                        mean: Some(mean.out()),
-                        rstd: Some(rstd.out()),
-                    };
+                    let statistics =
+                        RowStatistics { mean: Some(mean.out()), rstd: Some(rstd.out()) };
                     let (ws, bs) = (factors.then(|| w.input()), factors.then(|| b.input()));
                     layer_norm(out.out(), statistics, a.input(), ws, bs, 1e-5).unwrap();
                     for (r, row) in rows(&[m, n], 1).into_iter().enumerate() {
@@ -141,11 +132,7 @@ fn layer_norm_rows() {
 #[test]
 fn running_sums_and_products() {
     for dtype in DType::ALL {
-        let out_dtype = if dtype.is_floating() {
-            dtype
-        } else {
-            DType::I64
-        };
+        let out_dtype = if dtype.is_floating() { dtype } else { DType::I64 };
         for (sizes, strides) in [
             (vec![], vec![]),
             (vec![600], vec![1]),

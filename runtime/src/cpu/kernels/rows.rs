@@ -26,13 +26,7 @@ unsafe fn load_row(form: Form, dst: *mut u8, src: *const u8, step: isize, n: usi
         let m = (n - start).min(TILE);
         // SAFETY: as promised by the caller.
         unsafe {
-            load(
-                form,
-                dst.add(start * form.size()),
-                src.offset(start as isize * step),
-                step,
-                m,
-            )
+            load(form, dst.add(start * form.size()), src.offset(start as isize * step), step, m)
         };
     }
 }
@@ -47,13 +41,7 @@ unsafe fn store_row(form: Form, dst: *mut u8, step: isize, src: *const u8, n: us
         let m = (n - start).min(TILE);
         // SAFETY: as promised by the caller.
         unsafe {
-            store(
-                form,
-                dst.offset(start as isize * step),
-                step,
-                src.add(start * form.size()),
-                m,
-            )
+            store(form, dst.offset(start as isize * step), step, src.add(start * form.size()), m)
         };
     }
 }
@@ -72,16 +60,8 @@ unsafe fn turned(
     let n = a.numel();
     let input = memory::allocate(n * a.dtype.size())?;
     let output = memory::allocate(n * out.dtype.size())?;
-    let a_turned = Strided {
-        ptr: input.as_ptr(),
-        strides,
-        ..a
-    };
-    let out_turned = Strided {
-        ptr: output.as_ptr(),
-        strides,
-        ..out
-    };
+    let a_turned = Strided { ptr: input.as_ptr(), strides, ..a };
+    let out_turned = Strided { ptr: output.as_ptr(), strides, ..out };
     // SAFETY: the blocks have all elements.
     unsafe {
         copy_raw(a_turned, a)?;
@@ -92,11 +72,7 @@ unsafe fn turned(
 
 /// A buffer for one row, or nothing where rows can be used as they lie.
 fn row_buffer(needed: bool, bytes: usize) -> Result<Option<Block>, KernelError> {
-    Ok(if needed {
-        Some(memory::allocate(bytes)?)
-    } else {
-        None
-    })
+    Ok(if needed { Some(memory::allocate(bytes)?) } else { None })
 }
 
 /// Runs `body` over ranges of rows with a buffer each; the first failure to allocate one is
@@ -228,19 +204,9 @@ pub fn softmax(out: Out<'_>, a: In<'_>, dim: usize, log: bool) -> Result<(), Ker
                 (scratch, scratch.cast_const())
             };
             if double {
-                f64::dispatch(SoftmaxRow::<f64> {
-                    out: o.cast(),
-                    a: i.cast(),
-                    n,
-                    log,
-                });
+                f64::dispatch(SoftmaxRow::<f64> { out: o.cast(), a: i.cast(), n, log });
             } else {
-                f32::dispatch(SoftmaxRow::<f32> {
-                    out: o.cast(),
-                    a: i.cast(),
-                    n,
-                    log,
-                });
+                f32::dispatch(SoftmaxRow::<f32> { out: o.cast(), a: i.cast(), n, log });
             }
             if !direct {
                 store_row(form, to, rows.steps[0], scratch, n);
@@ -265,16 +231,7 @@ impl<E: Lane> SimdTask<E> for LayerNormRow<E> {
 
     #[inline(always)]
     fn run<S: Simd<Elem = E>>(self, mut s: S) {
-        let LayerNormRow {
-            out,
-            a,
-            n,
-            weight,
-            bias,
-            eps,
-            mean,
-            rstd,
-        } = self;
+        let LayerNormRow { out, a, n, weight, bias, eps, mean, rstd } = self;
         let whole = n - n % S::LANES;
         let tail = n - whole;
         // SAFETY: all elements are within rows of n; out may be a.
@@ -322,27 +279,15 @@ impl<E: Lane> SimdTask<E> for LayerNormRow<E> {
             while i < n {
                 let m = (n - i).min(S::LANES);
                 let full = m == S::LANES;
-                let x = if full {
-                    s.load(a.add(i))
-                } else {
-                    s.load_partial(a.add(i), m)
-                };
+                let x = if full { s.load(a.add(i)) } else { s.load_partial(a.add(i), m) };
                 let d = s.sub(x, centre);
                 let mut y = s.mul(d, scale);
                 if let Some(p) = weight {
-                    let w = if full {
-                        s.load(p.add(i))
-                    } else {
-                        s.load_partial(p.add(i), m)
-                    };
+                    let w = if full { s.load(p.add(i)) } else { s.load_partial(p.add(i), m) };
                     y = s.mul(y, w);
                 }
                 if let Some(p) = bias {
-                    let b = if full {
-                        s.load(p.add(i))
-                    } else {
-                        s.load_partial(p.add(i), m)
-                    };
+                    let b = if full { s.load(p.add(i)) } else { s.load_partial(p.add(i), m) };
                     y = s.add(y, b);
                 }
                 if full {
@@ -514,11 +459,7 @@ pub fn cumulative(op: ReduceOp, out: Out<'_>, a: In<'_>, dim: usize) -> Result<(
                     if float {
                         let x = std::slice::from_raw_parts_mut(numbers.cast::<f64>(), m);
                         for x in x {
-                            float_state = if product {
-                                float_state * *x
-                            } else {
-                                float_state + *x
-                            };
+                            float_state = if product { float_state * *x } else { float_state + *x };
                             *x = float_state;
                         }
                     } else {

@@ -50,10 +50,7 @@ pub fn running_extreme(
                     }
                     let source = from.offset(best.0 * rows.steps[2]);
                     move_elements(size, to.offset(i * rows.steps[0]), 0, source, 0, 1);
-                    places
-                        .offset(i * rows.steps[1])
-                        .cast::<i64>()
-                        .write_unaligned(best.0 as i64);
+                    places.offset(i * rows.steps[1]).cast::<i64>().write_unaligned(best.0 as i64);
                 }
             }
         }
@@ -63,11 +60,8 @@ pub fn running_extreme(
 
 /// `ln(exp(x) + exp(y))` without overflow.
 fn log_add_exp(x: f64, y: f64) -> f64 {
-    let (low, high) = if x.is_nan() || y.is_nan() {
-        (f64::NAN, f64::NAN)
-    } else {
-        (x.min(y), x.max(y))
-    };
+    let (low, high) =
+        if x.is_nan() || y.is_nan() { (f64::NAN, f64::NAN) } else { (x.min(y), x.max(y)) };
     if low != high || low.is_finite() {
         (low - high).exp().ln_1p() + high
     } else {

@@ -40,29 +40,14 @@ impl Sequences<'_> {
             let mut at = middle;
             if let Some(sorter) = &self.sorter {
                 // SAFETY: as many as the sequence has.
-                let i = unsafe {
-                    sorter
-                        .ptr
-                        .cast::<i64>()
-                        .add(row * n + middle)
-                        .read_unaligned()
-                };
+                let i = unsafe { sorter.ptr.cast::<i64>().add(row * n + middle).read_unaligned() };
                 if i < 0 || i >= n as i64 {
-                    return Err(KernelError::IndexOutOfRange {
-                        index: i,
-                        size: n as i64,
-                    });
+                    return Err(KernelError::IndexOutOfRange { index: i, size: n as i64 });
                 }
                 at = i as usize;
             }
             // SAFETY: an element of the sequence.
-            let m = unsafe {
-                self.sequences
-                    .ptr
-                    .cast::<T>()
-                    .add(row * n + at)
-                    .read_unaligned()
-            };
+            let m = unsafe { self.sequences.ptr.cast::<T>().add(row * n + at).read_unaligned() };
             // written so that what compares with nothing (NaN) is passed over, as in PyTorch
             let reached = if self.right { m > x } else { m >= x };
             if reached {
@@ -112,18 +97,8 @@ pub fn search_sorted(out: Out<'_>, values: In<'_>, search: &Search<'_>) -> Resul
     let right = search.right;
     nest::parallel(n, 32, &|first, last| {
         let here = Sequences {
-            sequences: Strided {
-                ptr: sequence_ptr.at(0),
-                dtype,
-                sizes,
-                strides,
-            },
-            sorter: sorter_ptr.map(|p| Strided {
-                ptr: p.at(0),
-                dtype: DType::I64,
-                sizes,
-                strides,
-            }),
+            sequences: Strided { ptr: sequence_ptr.at(0), dtype, sizes, strides },
+            sorter: sorter_ptr.map(|p| Strided { ptr: p.at(0), dtype: DType::I64, sizes, strides }),
             right,
         };
         for i in first..last {
@@ -140,9 +115,7 @@ pub fn search_sorted(out: Out<'_>, values: In<'_>, search: &Search<'_>) -> Resul
             match found {
                 // SAFETY: element i of the result.
                 Ok(place) => unsafe {
-                    to.at(i as isize * 8)
-                        .cast::<i64>()
-                        .write_unaligned(place as i64);
+                    to.at(i as isize * 8).cast::<i64>().write_unaligned(place as i64);
                 },
                 Err(e) => {
                     if let Ok(mut failure) = failure.lock() {

@@ -21,15 +21,9 @@ unsafe fn put(size: usize, to: *mut u8, from: *const u8) {
     unsafe {
         match size {
             1 => to.write(from.read()),
-            2 => to
-                .cast::<u16>()
-                .write_unaligned(from.cast::<u16>().read_unaligned()),
-            4 => to
-                .cast::<u32>()
-                .write_unaligned(from.cast::<u32>().read_unaligned()),
-            8 => to
-                .cast::<u64>()
-                .write_unaligned(from.cast::<u64>().read_unaligned()),
+            2 => to.cast::<u16>().write_unaligned(from.cast::<u16>().read_unaligned()),
+            4 => to.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
+            8 => to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
             _ => move_elements(size, to, 0, from, 0, 1),
         }
     }
@@ -152,11 +146,7 @@ fn median_to<T: Placed>(row: &mut [T], to: usize, [x, y, z]: [usize; 3]) {
 /// Parts a stretch of more than three by the median of three: elements before the returned index
 /// are not above it, those from there on not below.
 fn partition<T: Placed>(row: &mut [T], first: usize, last: usize) -> usize {
-    median_to(
-        row,
-        first,
-        [first + 1, first + (last - first) / 2, last - 1],
-    );
+    median_to(row, first, [first + 1, first + (last - first) / 2, last - 1]);
     let pivot = row[first].key();
     let (mut i, mut j) = (first + 1, last);
     // the pivot is a median of three, so that both scans meet an element to stop at
@@ -305,11 +295,7 @@ pub fn topk(
     apart("topk", &[a])?;
     let (values, indices, a) = (values.raw(), indices.raw(), a.raw());
     check_rows("topk", &values, &indices, &a, dim)?;
-    ask(
-        "topk",
-        values.sizes.get(dim) <= a.sizes.get(dim),
-        "no more results than elements",
-    )?;
+    ask("topk", values.sizes.get(dim) <= a.sizes.get(dim), "no more results than elements")?;
     check_ordered("topk", a.dtype)?;
     if values.numel() == 0 {
         return Ok(());
@@ -402,11 +388,7 @@ pub fn select_along(
     apart("select_along", &[a])?;
     let (values, indices, a) = (values.raw(), indices.raw(), a.raw());
     check_rows("select", &values, &indices, &a, dim)?;
-    ask(
-        "select",
-        values.sizes.get(dim).is_none_or(|n| *n == 1),
-        "one result for each row",
-    )?;
+    ask("select", values.sizes.get(dim).is_none_or(|n| *n == 1), "one result for each row")?;
     check_ordered("select", a.dtype)?;
     if values.numel() == 0 {
         return Ok(());
@@ -417,9 +399,7 @@ pub fn select_along(
         _ => n > 0,
     };
     if !enough {
-        return Err(KernelError::EmptyReduction {
-            op: format!("{which:?}").to_lowercase(),
-        });
+        return Err(KernelError::EmptyReduction { op: format!("{which:?}").to_lowercase() });
     }
     let nan = nan_key(a.dtype);
     // SAFETY: as promised by the caller.
@@ -468,10 +448,7 @@ fn grouped<T: Placed>(p: *const u8, dtype: DType, n: usize) -> Groups {
     unsafe { load_placed(&mut placed, p, dtype, dtype.size() as isize, n, false) };
     placed.sort_unstable();
     let nan = nan_key(dtype);
-    let mut groups = Groups {
-        of: vec![0; n],
-        ..Groups::default()
-    };
+    let mut groups = Groups { of: vec![0; n], ..Groups::default() };
     let mut last = None;
     for t in placed {
         let key = t.key();
@@ -508,12 +485,8 @@ unsafe fn compare_rows(x: *const u8, y: *const u8, dtype: DType, n: usize) -> st
     let size = dtype.size();
     for i in 0..n {
         // SAFETY: element i of each.
-        let (a, b) = unsafe {
-            (
-                read_key(x.add(i * size), dtype),
-                read_key(y.add(i * size), dtype),
-            )
-        };
+        let (a, b) =
+            unsafe { (read_key(x.add(i * size), dtype), read_key(y.add(i * size), dtype)) };
         if a != b {
             return a.cmp(&b);
         }
@@ -554,10 +527,7 @@ pub fn row_groups(a: In<'_>, consecutive: bool) -> Result<Groups, KernelError> {
     if !consecutive {
         order.sort_by(compare);
     }
-    let mut groups = Groups {
-        of: vec![0; rows],
-        ..Groups::default()
-    };
+    let mut groups = Groups { of: vec![0; rows], ..Groups::default() };
     let mut last: Option<usize> = None;
     for row in order {
         let same = last.is_some_and(|l| compare(&l, &row).is_eq()) && !has_nan(row);
@@ -575,9 +545,8 @@ mod tests {
     use super::*;
 
     fn top(values: &[u64], k: usize, sorted: bool) -> Vec<usize> {
-        let mut row: Vec<u64> = (values.iter().enumerate())
-            .map(|(i, v)| u64::new(100 - v, i))
-            .collect();
+        let mut row: Vec<u64> =
+            (values.iter().enumerate()).map(|(i, v)| u64::new(100 - v, i)).collect();
         choose_top(&mut row, k, sorted);
         row.into_iter().map(Placed::place).collect()
     }
@@ -604,9 +573,8 @@ mod tests {
     #[test]
     fn medians_and_modes() {
         let one = |keys: &[u64], which| {
-            let mut row: Vec<u64> = (keys.iter().enumerate())
-                .map(|(i, k)| u64::new(*k, i))
-                .collect();
+            let mut row: Vec<u64> =
+                (keys.iter().enumerate()).map(|(i, k)| u64::new(*k, i)).collect();
             choose_one(&mut row, which, Some(99));
             row[0].place()
         };

@@ -189,10 +189,7 @@ fn check_index(index: i64, size: usize) -> Result<(), KernelError> {
     if (0..size as i64).contains(&index) {
         return Ok(());
     }
-    Err(KernelError::IndexOutOfRange {
-        index,
-        size: size as i64,
-    })
+    Err(KernelError::IndexOutOfRange { index, size: size as i64 })
 }
 
 /// `out[r] = sum of values[i] for i in run r`, in blocks of `width`.
@@ -331,11 +328,7 @@ pub fn matmul(out: Out<'_>, a: Rows<'_>, b: In<'_>, alpha: Scalar) -> Result<(),
         && values.numel() == count
         && (a.order.is_none() || order.len() == count)
         && order.iter().all(|at| *at < count);
-    ask(
-        NAME,
-        fits,
-        "a value for each column, and a row for each bound",
-    )?;
+    ask(NAME, fits, "a value for each column, and a row for each bound")?;
     for column in a.columns {
         check_index(*column, height as usize)?;
     }
@@ -349,10 +342,7 @@ pub fn matmul(out: Out<'_>, a: Rows<'_>, b: In<'_>, alpha: Scalar) -> Result<(),
     let mut last = 0;
     for begin in a.begin {
         if *begin < last {
-            return Err(KernelError::IndexOutOfRange {
-                index: *begin,
-                size: last,
-            });
+            return Err(KernelError::IndexOutOfRange { index: *begin, size: last });
         }
         last = *begin;
     }
@@ -449,10 +439,7 @@ mod tests {
         let l = linear(&[0, 1, 0, 1, 0, 1], &[2, 2], 3);
         assert_eq!(l, [1, 2, 1]);
         let r = runs(&l);
-        assert_eq!(
-            (&r.order[..], &r.starts[..]),
-            (&[0, 2, 1][..], &[0, 2, 3][..])
-        );
+        assert_eq!((&r.order[..], &r.starts[..]), (&[0, 2, 1][..], &[0, 2, 3][..]));
         let values = [1f32, 2.0, 4.0];
         let mut out = [0f32; 2];
         sum_runs(output(&mut out), input(&values), 1, &r).unwrap();
@@ -492,12 +479,8 @@ mod tests {
             let transposed: Vec<f32> = (0..n * k).map(|i| b[i % k * n + i / k]).collect();
             for (data, strides) in [(&b, [n, 1]), (&transposed, [1, k])] {
                 let mut out = vec![1f32; m * n];
-                let rows = Rows {
-                    begin: &begin,
-                    columns: &columns,
-                    order: None,
-                    values: input(&values),
-                };
+                let rows =
+                    Rows { begin: &begin, columns: &columns, order: None, values: input(&values) };
                 let to = output_of(&mut out, [m as i64, n as i64], [n as i64, 1]);
                 let right = input_of(data, [k as i64, n as i64], strides.map(|s| s as i64));
                 matmul(to, rows, right, Scalar::Int(1)).unwrap();

@@ -48,11 +48,7 @@ unsafe fn store_floats(dtype: DType, p: *mut u8, step: isize, x: &[f64]) {
             let narrow: fn(f64) -> $t = $narrow;
             for (i, x) in x.iter().enumerate() {
                 // SAFETY: as promised by the caller; elements need not be aligned.
-                unsafe {
-                    p.offset(i as isize * step)
-                        .cast::<$t>()
-                        .write_unaligned(narrow(*x))
-                };
+                unsafe { p.offset(i as isize * step).cast::<$t>().write_unaligned(narrow(*x)) };
             }
         }};
     }

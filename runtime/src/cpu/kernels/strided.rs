@@ -46,10 +46,7 @@ impl<'a> Strided<'a> {
     /// Whether every element is the same one (all strides that matter are 0).
     #[inline]
     pub fn is_broadcast_scalar(&self) -> bool {
-        self.sizes
-            .iter()
-            .zip(self.strides)
-            .all(|(&size, &stride)| size == 1 || stride == 0)
+        self.sizes.iter().zip(self.strides).all(|(&size, &stride)| size == 1 || stride == 0)
     }
 
     /// The stride of a dimension in bytes.
@@ -120,9 +117,6 @@ impl KernelError {
 
     #[cold]
     pub(crate) fn unsupported(op: impl std::fmt::Debug, dtype: DType) -> Self {
-        KernelError::UnsupportedDType {
-            op: format!("{op:?}").to_lowercase(),
-            dtype,
-        }
+        KernelError::UnsupportedDType { op: format!("{op:?}").to_lowercase(), dtype }
     }
 }

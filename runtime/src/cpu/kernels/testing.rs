@@ -23,11 +23,7 @@ pub(crate) fn contiguous_strides(sizes: &[i64]) -> Vec<i64> {
 impl Data {
     /// Room for elements at these strides; every byte is 0x5a at first, so that stray writes show.
     pub(crate) fn new(dtype: DType, sizes: &[i64], strides: &[i64]) -> Data {
-        let span: i64 = sizes
-            .iter()
-            .zip(strides)
-            .map(|(n, s)| (n - 1).max(0) * s)
-            .sum();
+        let span: i64 = sizes.iter().zip(strides).map(|(n, s)| (n - 1).max(0) * s).sum();
         let empty = sizes.contains(&0);
         let elements = if empty { 0 } else { span as usize + 1 };
         Data {
@@ -162,11 +158,7 @@ pub(crate) type Layout = (Vec<i64>, Vec<i64>, Vec<Vec<i64>>);
 /// Shapes with interesting strides.
 pub(crate) fn layouts() -> Vec<Layout> {
     let make = |sizes: &[i64], out: &[i64], ins: &[&[i64]]| {
-        (
-            sizes.to_vec(),
-            out.to_vec(),
-            ins.iter().map(|s| s.to_vec()).collect(),
-        )
+        (sizes.to_vec(), out.to_vec(), ins.iter().map(|s| s.to_vec()).collect())
     };
     vec![
         make(&[], &[], &[&[], &[]]),
@@ -181,11 +173,7 @@ pub(crate) fn layouts() -> Vec<Layout> {
         make(&[7, 33], &[33, 1], &[&[1, 7], &[33, 1]]),
         make(&[7, 33], &[1, 7], &[&[1, 7], &[0, 1]]),
         make(&[65, 70], &[70, 1], &[&[1, 65], &[1, 0]]),
-        make(
-            &[2, 3, 4, 5],
-            &[60, 20, 5, 1],
-            &[&[1, 2, 6, 24], &[0, 20, 0, 1]],
-        ),
+        make(&[2, 3, 4, 5], &[60, 20, 5, 1], &[&[1, 2, 6, 24], &[0, 20, 0, 1]]),
         make(&[300, 300], &[300, 1], &[&[300, 1], &[0, 1]]),
         make(&[300, 300], &[300, 1], &[&[1, 300], &[600, 2]]),
     ]

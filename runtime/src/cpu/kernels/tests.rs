@@ -65,10 +65,8 @@ fn unary_agrees_with_itself_in_every_layout() {
                 UnaryOp::IsNan | UnaryOp::IsInf | UnaryOp::LogicalNot => DType::Bool,
                 _ => dtype,
             };
-            let mut probe = (
-                Data::contiguous(out_dtype, &[1]),
-                Data::contiguous(dtype, &[1]).fill(1),
-            );
+            let mut probe =
+                (Data::contiguous(out_dtype, &[1]), Data::contiguous(dtype, &[1]).fill(1));
             if let Err(e) = unary(op, probe.0.out(), probe.1.input()) {
                 assert!(matches!(e, KernelError::UnsupportedDType { .. }));
                 continue;
@@ -113,11 +111,7 @@ fn binary_agrees_with_itself_in_every_layout() {
                     continue;
                 }
                 for swap in [false, true] {
-                    let (sa, sb) = if swap {
-                        (&ins[1], &ins[0])
-                    } else {
-                        (&ins[0], &ins[1])
-                    };
+                    let (sa, sb) = if swap { (&ins[1], &ins[0]) } else { (&ins[0], &ins[1]) };
                     let a = Data::new(dtype, &sizes, sa).fill(3);
                     let mut b = Data::new(dtype, &sizes, sb).fill(4);
                     if !dtype.is_floating() && dtype != DType::Bool {
@@ -162,13 +156,7 @@ fn float_values_are_those_of_the_standard_library() {
     ];
     for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
         let round = |x: f64| Scalar::Float(x).cast(dtype);
-        let exact = |x: f64| {
-            round(if dtype == DType::F64 {
-                x
-            } else {
-                f64::from(x as f32)
-            })
-        };
+        let exact = |x: f64| round(if dtype == DType::F64 { x } else { f64::from(x as f32) });
         for x in xs.map(|x| round(x).as_f64()) {
             for (op, want) in [
                 (UnaryOp::Neg, -x),
@@ -223,10 +211,7 @@ fn float_values_are_those_of_the_standard_library() {
         (BinaryOp::Pow, f64::NAN, 0.0, 1.0),
     ] {
         let got = one_binary(op, DType::F32, x.into(), y.into()).unwrap();
-        assert!(
-            same(got, want.into()),
-            "{op:?}({x}, {y}) = {got}, not {want}"
-        );
+        assert!(same(got, want.into()), "{op:?}({x}, {y}) = {got}, not {want}");
     }
 }
 
@@ -259,12 +244,7 @@ fn integers_wrap_and_divide_as_pytorch_does() {
             "{op:?} {dtype} {x} {y}"
         );
     }
-    for op in [
-        BinaryOp::FloorDiv,
-        BinaryOp::TruncDiv,
-        BinaryOp::Fmod,
-        BinaryOp::Remainder,
-    ] {
+    for op in [BinaryOp::FloorDiv, BinaryOp::TruncDiv, BinaryOp::Fmod, BinaryOp::Remainder] {
         for n in [1, 40, 1000] {
             let a = Data::contiguous(DType::I32, &[n]).fill(1);
             let mut b = a.clone();
@@ -277,18 +257,9 @@ fn integers_wrap_and_divide_as_pytorch_does() {
             assert_eq!(r, Err(KernelError::DivisionByZero), "{op:?} {n}");
         }
     }
-    assert_eq!(
-        one_unary(UnaryOp::Abs, DType::I8, DType::I8, (-128).into()),
-        Scalar::Int(-128)
-    );
-    assert_eq!(
-        one_unary(UnaryOp::Sign, DType::I64, DType::I64, (-3).into()),
-        Scalar::Int(-1)
-    );
-    assert_eq!(
-        one_unary(UnaryOp::BitwiseNot, DType::U8, DType::U8, 1.into()),
-        Scalar::Int(254)
-    );
+    assert_eq!(one_unary(UnaryOp::Abs, DType::I8, DType::I8, (-128).into()), Scalar::Int(-128));
+    assert_eq!(one_unary(UnaryOp::Sign, DType::I64, DType::I64, (-3).into()), Scalar::Int(-1));
+    assert_eq!(one_unary(UnaryOp::BitwiseNot, DType::U8, DType::U8, 1.into()), Scalar::Int(254));
 }
 
 #[test]
@@ -329,11 +300,7 @@ fn selection() {
             select(out.out(), c.input(), a.input(), b.input()).unwrap();
             gaps_untouched(&out);
             for i in 0..out.numel() {
-                let want = if c.get(i).as_bool() {
-                    a.get(i)
-                } else {
-                    b.get(i)
-                };
+                let want = if c.get(i).as_bool() { a.get(i) } else { b.get(i) };
                 assert!(same(out.get(i), want));
             }
         }
@@ -375,12 +342,9 @@ fn copies_convert_and_transpose() {
 fn fills() {
     for dtype in DType::ALL {
         for (sizes, out_strides, _) in layouts() {
-            for value in [
-                Scalar::Float(-2.5),
-                Scalar::Int(300),
-                Scalar::Bool(true),
-                Scalar::Float(f64::NAN),
-            ] {
+            for value in
+                [Scalar::Float(-2.5), Scalar::Int(300), Scalar::Bool(true), Scalar::Float(f64::NAN)]
+            {
                 let mut out = Data::new(dtype, &sizes, &out_strides);
                 fill(out.out(), value);
                 gaps_untouched(&out);
@@ -403,10 +367,7 @@ fn in_place() {
         binary(BinaryOp::Add, out, a, b).unwrap();
         for i in 0..1000 {
             let x = before.get(i);
-            assert!(same(
-                after.get(i),
-                one_binary(BinaryOp::Add, dtype, x, x).unwrap()
-            ));
+            assert!(same(after.get(i), one_binary(BinaryOp::Add, dtype, x, x).unwrap()));
         }
     }
 }

@@ -43,11 +43,7 @@ pub(super) enum Form {
 impl Form {
     /// The form in which arithmetic is done.
     pub(super) fn arithmetic(dtype: DType) -> Form {
-        if dtype.is_half() {
-            Form::Half(dtype)
-        } else {
-            Form::Raw(dtype.size())
-        }
+        if dtype.is_half() { Form::Half(dtype) } else { Form::Raw(dtype.size()) }
     }
 
     /// Bytes of an element on its way through a row kernel.
@@ -196,11 +192,7 @@ unsafe fn pointwise_turned<const N: usize>(
             let Ok(block) = memory::allocate(out.numel() * operand.dtype.size()) else {
                 return false;
             };
-            let copied = Strided {
-                ptr: block.as_ptr(),
-                strides: &strides,
-                ..*operand
-            };
+            let copied = Strided { ptr: block.as_ptr(), strides: &strides, ..*operand };
             // SAFETY: the block has all elements.
             unsafe { copy_same(copied, *operand) };
             *operand = copied;

@@ -28,62 +28,33 @@ pub(crate) fn convolution_backward(
 ) -> Result<Gradients> {
     let _ = bias_sizes; // PyTorch goes by the gradient's channels
     let &[want_x, want_w, want_b] = mask else {
-        return Err(Error::runtime(format!(
-            "output_mask must have three elements, got {mask:?}"
-        )));
+        return Err(Error::runtime(format!("output_mask must have three elements, got {mask:?}")));
     };
-    let c = Convolution::new(
-        w,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-    )?;
+    let c = Convolution::new(w, stride, padding, dilation, transposed, output_padding, groups)?;
     let sizes = c.sizes(x, w, None)?;
     check_gradient(grad, x, w, &sizes)?;
     let order = c.order(x, w);
-    let mut grad_x = want_x
-        .then(|| Target::new(x, x.sizes(), order))
-        .transpose()?;
-    let mut grad_w = want_w
-        .then(|| Target::new(w, w.sizes(), order))
-        .transpose()?;
-    let any = [&grad_x, &grad_w]
-        .into_iter()
-        .flatten()
-        .any(Target::has_data);
+    let mut grad_x = want_x.then(|| Target::new(x, x.sizes(), order)).transpose()?;
+    let mut grad_w = want_w.then(|| Target::new(w, w.sizes(), order)).transpose()?;
+    let any = [&grad_x, &grad_w].into_iter().flatten().any(Target::has_data);
     if any {
         let g = c.geometry(x.sizes(), w.sizes(), &sizes);
         let (grad, xc, wc) = (operand(grad)?, operand(x)?, operand(w)?);
         if let Some(t) = &mut grad_x {
             launch::run(&mut t.computed, [&grad, &wc], |out, [grad, w]| {
-                let kernel = if transposed {
-                    conv::convolve
-                } else {
-                    conv::scatter
-                };
+                let kernel = if transposed { conv::convolve } else { conv::scatter };
                 Ok(kernel(&g, grad, w, None, out)?)
             })?;
         }
         if let Some(t) = &mut grad_w {
-            let (from, to) = if transposed {
-                (&grad, &xc)
-            } else {
-                (&xc, &grad)
-            };
+            let (from, to) = if transposed { (&grad, &xc) } else { (&xc, &grad) };
             launch::run(&mut t.computed, [from, to], |out, [from, to]| {
                 Ok(conv::weight_gradient(&g, from, to, out)?)
             })?;
         }
     }
     let grad_b = want_b.then(|| bias_gradient(grad)).transpose()?;
-    Ok((
-        grad_x.map(Target::finish).transpose()?,
-        grad_w.map(Target::finish).transpose()?,
-        grad_b,
-    ))
+    Ok((grad_x.map(Target::finish).transpose()?, grad_w.map(Target::finish).transpose()?, grad_b))
 }
 
 fn check_gradient(grad: &Tensor, x: &Tensor, w: &Tensor, sizes: &[i64]) -> Result<()> {
@@ -132,19 +103,8 @@ pub(crate) fn slow_conv2d_backward(
     mask: &[bool],
 ) -> Result<Gradients> {
     let full = unflattened(w, kernel)?;
-    let (x_grad, w_grad, b_grad) = convolution_backward(
-        grad,
-        x,
-        &full,
-        None,
-        stride,
-        padding,
-        &[1],
-        false,
-        &[0],
-        1,
-        mask,
-    )?;
+    let (x_grad, w_grad, b_grad) =
+        convolution_backward(grad, x, &full, None, stride, padding, &[1], false, &[0], 1, mask)?;
     let w_grad = match w_grad {
         Some(t) if t.sizes() != w.sizes() => Some(crate::ops::view::reshape(&t, w.sizes())?),
         other => other,

@@ -73,15 +73,7 @@ pub(crate) fn convolution(
     output_padding: &[i64],
     groups: i64,
 ) -> Result<Tensor> {
-    let c = Convolution::new(
-        w,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-    )?;
+    let c = Convolution::new(w, stride, padding, dilation, transposed, output_padding, groups)?;
     let sizes = c.sizes(x, w, bias.map(Tensor::sizes))?;
     c.check_dtypes(x, w, bias)?;
     let mut target = Target::new(x, &sizes, c.order(x, w))?;
@@ -94,11 +86,7 @@ pub(crate) fn convolution(
         };
         let (out, operands) = (&mut target.computed, ([&xc, &wc], bias.as_ref()));
         launch::run(out, operands, |out, ([x, w], bias)| {
-            let kernel = if transposed {
-                conv::scatter
-            } else {
-                conv::convolve
-            };
+            let kernel = if transposed { conv::scatter } else { conv::convolve };
             Ok(kernel(&g, x, w, bias, out)?)
         })?;
     }
@@ -121,17 +109,7 @@ pub(crate) fn _convolution(
     _cudnn_enabled: bool,
     _allow_tf32: bool,
 ) -> Result<Tensor> {
-    convolution(
-        x,
-        w,
-        bias,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-    )
+    convolution(x, w, bias, stride, padding, dilation, transposed, output_padding, groups)
 }
 
 #[allow(clippy::too_many_arguments)] // the schema's own
@@ -149,17 +127,7 @@ pub(crate) fn _convolution_deprecated(
     _deterministic: bool,
     _cudnn_enabled: bool,
 ) -> Result<Tensor> {
-    aten::convolution(
-        x,
-        w,
-        bias,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-    )
+    aten::convolution(x, w, bias, stride, padding, dilation, transposed, output_padding, groups)
 }
 
 /// Kernels of PyTorch's with a convolution of their own; the sizes of the kernel are the weight's,
@@ -173,12 +141,7 @@ fn slow(
     padding: &[i64],
 ) -> Result<Tensor> {
     let rank = kernel.len();
-    ensure!(
-        x.dim() == rank + 2,
-        "Expected {}D input tensor, but got: {:?}",
-        rank + 2,
-        x.sizes()
-    );
+    ensure!(x.dim() == rank + 2, "Expected {}D input tensor, but got: {:?}", rank + 2, x.sizes());
     let w = unflattened(w, kernel)?;
     let (ones, zeros) = (Dims::from_elem(1, rank), Dims::from_elem(0, rank));
     convolution(x, &w, bias, stride, padding, &ones, false, &zeros, 1)
@@ -270,10 +233,7 @@ fn check_bias(x: &Tensor, bias: Option<&Tensor>) -> Result<()> {
 /// The real and the imaginary parts, as views.
 fn parts(t: &Tensor) -> Result<(Tensor, Tensor)> {
     let both = aten::view_as_real(&aten::resolve_conj(t)?)?;
-    Ok((
-        aten::select_int(&both, -1, 0)?,
-        aten::select_int(&both, -1, 1)?,
-    ))
+    Ok((aten::select_int(&both, -1, 0)?, aten::select_int(&both, -1, 1)?))
 }
 
 /// A convolution of complex numbers, made as PyTorch makes it of three real ones: of the real
@@ -430,15 +390,10 @@ fn same(
         }
     }
     if suggested(x) == Order::ChannelsLast && padded.sizes() != x.sizes() {
-        let format = if x.dim() == 5 {
-            MemoryFormat::ChannelsLast3d
-        } else {
-            MemoryFormat::ChannelsLast
-        };
+        let format =
+            if x.dim() == 5 { MemoryFormat::ChannelsLast3d } else { MemoryFormat::ChannelsLast };
         padded = aten::contiguous(&padded, format)?;
     }
     let padding: Dims = totals.iter().map(|t| t / 2).collect();
-    aten::convolution(
-        &padded, w, bias, stride, &padding, dilation, false, &zeros, groups,
-    )
+    aten::convolution(&padded, w, bias, stride, &padding, dilation, false, &zeros, groups)
 }

@@ -42,10 +42,7 @@ impl Convolution {
         output_padding: &[i64],
         groups: i64,
     ) -> Result<Convolution> {
-        ensure!(
-            weight.dim() >= 3,
-            "weight should have at least three dimensions"
-        );
+        ensure!(weight.dim() >= 3, "weight should have at least three dimensions");
         ensure_not_implemented!(
             weight.dim() <= 5,
             "convolutions have at most three spatial dimensions, the weight has sizes {:?}",
@@ -67,10 +64,7 @@ impl Convolution {
         let (stride, dilation) = (&self.stride, &self.dilation);
         for (bad, what) in [
             (self.padding.iter().any(|p| *p < 0), "negative padding"),
-            (
-                self.output_padding.iter().any(|p| *p < 0),
-                "negative output_padding",
-            ),
+            (self.output_padding.iter().any(|p| *p < 0), "negative output_padding"),
             (stride.iter().any(|s| *s <= 0), "non-positive stride"),
             (dilation.iter().any(|d| *d <= 0), "non-positive dilation"),
         ] {
@@ -96,20 +90,13 @@ impl Convolution {
             "Given groups={groups}, expected weight to be at least {groups} at dimension 0 and \
                  divisible by it, but got weight of size {ws:?} instead"
         );
-        let (want, channels) = if self.transposed {
-            (ws[0], ws[1] * groups)
-        } else {
-            (ws[1] * groups, ws[0])
-        };
+        let (want, channels) =
+            if self.transposed { (ws[0], ws[1] * groups) } else { (ws[1] * groups, ws[0]) };
         ensure_shape!(
             xs[1] == want,
             "Given {}groups={groups}, weight of size {ws:?}, expected input{xs:?} to have {want} \
                  channels, but got {} channels instead",
-            if self.transposed {
-                "transposed=1, "
-            } else {
-                ""
-            },
+            if self.transposed { "transposed=1, " } else { "" },
             xs[1]
         );
         if let Some(bias) = bias
@@ -123,10 +110,7 @@ impl Convolution {
         let mut sizes = Dims::from_slice(&[xs[0], if xs[1] == 0 { 0 } else { channels }]);
         for i in 0..w.dim() - 2 {
             let (size, k) = (xs[i + 2], ws[i + 2]);
-            ensure_shape!(
-                k > 0,
-                "the kernel must have elements, but the weight has sizes {ws:?}"
-            );
+            ensure_shape!(k > 0, "the kernel must have elements, but the weight has sizes {ws:?}");
             let (s, p, d) = (self.stride[i], self.padding[i], self.dilation[i]);
             sizes.push(self.extent(size, k, i).ok_or_else(|| {
                 Error::shape(format!(
@@ -181,10 +165,7 @@ impl Convolution {
                 .checked_add(self.output_padding[i])?
                 .checked_add(1)
         } else {
-            let room = size
-                .checked_add(margin)?
-                .checked_sub(reach)?
-                .checked_sub(1)?;
+            let room = size.checked_add(margin)?.checked_sub(reach)?.checked_sub(1)?;
             Some(room.div_euclid(s) + 1)
         }
     }
@@ -258,10 +239,7 @@ impl Convolution {
     pub(crate) fn check_dtypes(&self, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Result<()> {
         let dtype = x.dtype();
         check_devices(&[x, w])?;
-        ensure_not_implemented!(
-            dtype != DType::Bool,
-            "\"convolution\" not implemented for 'bool'"
-        );
+        ensure_not_implemented!(dtype != DType::Bool, "\"convolution\" not implemented for 'bool'");
         ensure!(
             w.dtype() == dtype,
             "Input type ({}) and weight type ({}) should be the same",
@@ -284,20 +262,14 @@ impl Convolution {
         ensure_not_implemented!(
             dtype != DType::Bool && !self.transposed && self.dilation.iter().all(|d| *d == 1),
             "\"{}\" not implemented for '{}'",
-            if self.transposed {
-                "slow_conv_transpose"
-            } else {
-                "slow_conv"
-            },
+            if self.transposed { "slow_conv_transpose" } else { "slow_conv" },
             dtype.torch_name()
         );
         if dtype.is_complex() {
             // made of real ones above this operator: `conv1d`, `conv2d` ...
-            return Err(KernelError::UnsupportedDType {
-                op: "\"convolution\"".into(),
-                dtype,
-            }
-            .into());
+            return Err(
+                KernelError::UnsupportedDType { op: "\"convolution\"".into(), dtype }.into()
+            );
         }
         Ok(())
     }

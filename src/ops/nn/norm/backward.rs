@@ -14,11 +14,8 @@ use straightline_catalog::layout;
 use straightline_runtime::cpu::kernels::norm::{self, Channels, LayerGradient};
 
 fn masks(mask: &[bool]) -> Result<[bool; 3]> {
-    <[bool; 3]>::try_from(mask).map_err(|_| {
-        Error::runtime(format!(
-            "output_mask must have three elements, got {mask:?}"
-        ))
-    })
+    <[bool; 3]>::try_from(mask)
+        .map_err(|_| Error::runtime(format!("output_mask must have three elements, got {mask:?}")))
 }
 
 fn check_gradient(grad: &Tensor, x: &Tensor) -> Result<()> {
@@ -50,11 +47,7 @@ pub(crate) fn native_batch_norm_backward(
     let channels = check_channels(x)?;
     check_float(x, "batch_norm_backward_cpu")?;
     check_gradient(grad, x)?;
-    let (mean, spread) = if train {
-        (save_mean, save_invstd)
-    } else {
-        (running_mean, running_var)
-    };
+    let (mean, spread) = if train { (save_mean, save_invstd) } else { (running_mean, running_var) };
     let (Some(mean), Some(spread)) = (mean, spread) else {
         return Err(Error::runtime(if train {
             "the backward of a batch norm in training needs save_mean and save_invstd"
@@ -102,9 +95,7 @@ pub(crate) fn native_batch_norm_backward(
     };
     Ok((
         dx.map(Output::finish).transpose()?,
-        want_w
-            .then(|| sums(&|c| dots[c][1] * scales[c]))
-            .transpose()?,
+        want_w.then(|| sums(&|c| dots[c][1] * scales[c])).transpose()?,
         want_b.then(|| sums(&|c| dots[c][0])).transpose()?,
     ))
 }
@@ -123,10 +114,7 @@ pub(crate) fn native_group_norm_backward(
     mask: &[bool],
 ) -> Result<Gradients> {
     let [want_x, want_w, want_b] = masks(mask)?;
-    ensure_dtype!(
-        grad.dtype() == x.dtype(),
-        "Expected scalar types of X and dY are same."
-    );
+    ensure_dtype!(grad.dtype() == x.dtype(), "Expected scalar types of X and dY are same.");
     if x.numel() > 0 {
         check_float(x, "GroupNormBackwardKernelImpl")?;
     }
@@ -135,9 +123,7 @@ pub(crate) fn native_group_norm_backward(
     check_groups(x, &[("weight", weight)], (n, c, hw), group)?;
     check_count(Some(mean), "the mean", n * group)?;
     check_count(Some(rstd), "rstd", n * group)?;
-    let mut dx = want_x
-        .then(|| Output::new(x, suggested(x), Order::Contiguous))
-        .transpose()?;
+    let mut dx = want_x.then(|| Output::new(x, suggested(x), Order::Contiguous)).transpose()?;
     let (mut dw, mut db) = (vec![0.0; c as usize], vec![0.0; c as usize]);
     if x.storage().has_data() && x.numel() > 0 {
         let rows = (n * c) as usize;
@@ -220,9 +206,8 @@ pub(crate) fn native_layer_norm_backward(
         let t = Tensor::allocate_contiguous(wide, x.device(), shape)?;
         Ok(Some((t, like.clone())))
     };
-    let mut dx = want_x
-        .then(|| Output::new(x, Order::Contiguous, Order::Contiguous))
-        .transpose()?;
+    let mut dx =
+        want_x.then(|| Output::new(x, Order::Contiguous, Order::Contiguous)).transpose()?;
     let (mut dw, mut db) = (vector(weight, want_w)?, vector(bias, want_b)?);
     if x.storage().has_data() {
         let cols = layout::numel(shape) as usize;
@@ -235,34 +220,16 @@ pub(crate) fn native_layer_norm_backward(
             [dw.as_mut(), db.as_mut()].map(|o| o.map(|(t, _)| t)),
         );
         let operands = ([&dy, &xc, &mean, &rstd], weight.as_ref());
-        launch::run(
-            results,
-            operands,
-            |(dx, [dweight, dbias]), (ins, weight)| {
-                let [dy, x, mean, rstd] = ins;
-                let gradient = LayerGradient {
-                    dy,
-                    x,
-                    mean,
-                    rstd,
-                    weight,
-                    dx,
-                    dweight,
-                    dbias,
-                };
-                Ok(norm::layer_norm_gradient((rows as usize, cols), gradient)?)
-            },
-        )?;
+        launch::run(results, operands, |(dx, [dweight, dbias]), (ins, weight)| {
+            let [dy, x, mean, rstd] = ins;
+            let gradient = LayerGradient { dy, x, mean, rstd, weight, dx, dweight, dbias };
+            Ok(norm::layer_norm_gradient((rows as usize, cols), gradient)?)
+        })?;
     }
     let finish = |t: Option<(Tensor, Tensor)>| {
-        t.map(|(t, like)| copy::to_dtype(&t, like.dtype()))
-            .transpose()
+        t.map(|(t, like)| copy::to_dtype(&t, like.dtype())).transpose()
     };
-    Ok((
-        dx.map(Output::finish).transpose()?,
-        finish(dw)?,
-        finish(db)?,
-    ))
+    Ok((dx.map(Output::finish).transpose()?, finish(dw)?, finish(db)?))
 }
 
 /// The gradients of `v` and `g` in `v * g / |v|`.
@@ -293,10 +260,7 @@ pub(crate) fn weight_norm_interface_backward(
     let mut dg = Vec::new();
     if out.has_data() {
         let (dense, dw) = (Dense::rows(v, 1)?, Dense::rows(grad, 1)?);
-        let dense = Dense {
-            channels: s,
-            ..dense
-        };
+        let dense = Dense { channels: s, ..dense };
         let (g, norms) = (numbers(g)?, numbers(norms)?);
         let dots = dense.dots(&dw, &vec![0.0; s.channels])?;
         let factors: Vec<[f64; 4]> = (0..s.channels)

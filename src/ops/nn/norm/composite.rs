@@ -53,9 +53,7 @@ pub(crate) fn native_batch_norm_legit_parts(
     eps: f64,
 ) -> Result<Three> {
     let running = (Some(running_mean), Some(running_var));
-    native_batch_norm_parts(
-        x, weight, bias, running.0, running.1, training, momentum, eps,
-    )
+    native_batch_norm_parts(x, weight, bias, running.0, running.1, training, momentum, eps)
 }
 
 /// A batch norm with the name of the backend that computed it, which here is always the first.
@@ -152,11 +150,7 @@ pub(crate) fn instance_norm(
             "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
         );
         let n = t.numel();
-        let t = aten::expand(
-            &aten::unsqueeze(&aten::reshape(t, &[n])?, 0)?,
-            &[b, n],
-            false,
-        )?;
+        let t = aten::expand(&aten::unsqueeze(&aten::reshape(t, &[n])?, 0)?, &[b, n], false)?;
         let t = aten::clone(&t, Some(MemoryFormat::Contiguous))?;
         Ok(Some(aten::reshape(&t, &[b * n])?))
     };

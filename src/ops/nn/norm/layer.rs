@@ -75,10 +75,7 @@ pub(crate) fn native_layer_norm(
             (&mut out, [&mut mean, &mut rstd]),
             (&xc, [weight, bias]),
             |(out, [mean, rstd]), (x, [weight, bias])| {
-                let statistics = RowStatistics {
-                    mean: Some(mean),
-                    rstd: Some(rstd),
-                };
+                let statistics = RowStatistics { mean: Some(mean), rstd: Some(rstd) };
                 let weight = weight.map(|w| row.input(w)).transpose()?;
                 let bias = bias.map(|b| row.input(b)).transpose()?;
                 let (out, x) = (rows.output(out)?, rows.input(x)?);
@@ -86,10 +83,7 @@ pub(crate) fn native_layer_norm(
             },
         )?;
     }
-    let (mean, rstd) = (
-        copy::to_dtype(&mean, x.dtype())?,
-        copy::to_dtype(&rstd, x.dtype())?,
-    );
+    let (mean, rstd) = (copy::to_dtype(&mean, x.dtype())?, copy::to_dtype(&rstd, x.dtype())?);
     Ok((out, mean, rstd))
 }
 

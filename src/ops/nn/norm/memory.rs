@@ -31,11 +31,7 @@ pub(crate) fn parameter_dtype(x: &Tensor, parameters: &[Option<&Tensor>]) -> Res
         first == x.dtype() || reduced,
         "mixed dtype (CPU): all inputs must share same datatype."
     );
-    let want = if first == x.dtype() {
-        first
-    } else {
-        DType::F32
-    };
+    let want = if first == x.dtype() { first } else { DType::F32 };
     if let Some(bad) = [first].into_iter().chain(given).find(|d| *d != want) {
         return Err(Error::dtype(format!(
             "mixed dtype (CPU): expect parameter to have scalar type of {}, got {}",
@@ -92,16 +88,8 @@ impl Dense {
         let inner = layout::numel(&s[2..]) as usize;
         let (n, c) = (s[0] as usize, s[1] as usize);
         let channels = match order {
-            Order::Contiguous => Channels {
-                outer: n,
-                channels: c,
-                inner,
-            },
-            Order::ChannelsLast => Channels {
-                outer: n * inner,
-                channels: c,
-                inner: 1,
-            },
+            Order::Contiguous => Channels { outer: n, channels: c, inner },
+            Order::ChannelsLast => Channels { outer: n * inner, channels: c, inner: 1 },
         };
         Ok(Dense { tensor, channels })
     }
@@ -109,11 +97,8 @@ impl Dense {
     /// The tensor as rows of elements in logical order.
     pub(crate) fn rows(x: &Tensor, rows: usize) -> Result<Dense> {
         let tensor = copy::to_contiguous(&copy::to_dtype(x, x.dtype().opmath())?)?;
-        let channels = Channels {
-            outer: 1,
-            channels: rows,
-            inner: x.numel() as usize / rows.max(1),
-        };
+        let channels =
+            Channels { outer: 1, channels: rows, inner: x.numel() as usize / rows.max(1) };
         Ok(Dense { tensor, channels })
     }
 }
@@ -140,11 +125,9 @@ impl Dense {
 
     /// `dy * a + (x - m) * b + c`, the numbers of each channel.
     pub(crate) fn combine(&self, dy: &Dense, factors: &[[f64; 4]], out: &mut Output) -> Result<()> {
-        launch::run(
-            &mut out.computed,
-            [&self.tensor, &dy.tensor],
-            |out, [x, dy]| Ok(norm::combine(self.channels, x, dy, factors, out)?),
-        )
+        launch::run(&mut out.computed, [&self.tensor, &dy.tensor], |out, [x, dy]| {
+            Ok(norm::combine(self.channels, x, dy, factors, out)?)
+        })
     }
 }
 

@@ -28,11 +28,7 @@ struct BatchNorm {
 
 /// `1 / sqrt(variance + eps)`, 0 where there is nothing to divide by.
 pub(crate) fn invstd(variance: f64, eps: f64) -> f64 {
-    if variance == 0.0 && eps == 0.0 {
-        0.0
-    } else {
-        1.0 / (variance + eps).sqrt()
-    }
+    if variance == 0.0 && eps == 0.0 { 0.0 } else { 1.0 / (variance + eps).sqrt() }
 }
 
 /// Arithmetic in the type that a kernel computes in, `f32` or `f64`.
@@ -41,11 +37,7 @@ struct Arithmetic(DType);
 
 impl Arithmetic {
     fn round(self, x: f64) -> f64 {
-        if self.0 == DType::F32 {
-            f64::from(x as f32)
-        } else {
-            x
-        }
+        if self.0 == DType::F32 { f64::from(x as f32) } else { x }
     }
 
     /// What a channel with these statistics is multiplied by, and what is then added. Each step is
@@ -81,16 +73,12 @@ pub(crate) fn check_channels(x: &Tensor) -> Result<i64> {
 
 pub(crate) fn check_count(t: Option<&Tensor>, name: &str, want: i64) -> Result<()> {
     match t {
-        Some(t) if name.starts_with("running") && t.numel() == want && t.dim() != 1 => {
-            Err(Error::runtime(format!(
-                "TensorAccessor expected 1 dims but tensor has {}",
-                t.dim()
-            )))
+        Some(t) if name.starts_with("running") && t.numel() == want && t.dim() != 1 => Err(
+            Error::runtime(format!("TensorAccessor expected 1 dims but tensor has {}", t.dim())),
+        ),
+        Some(t) if t.numel() != want => {
+            Err(Error::shape(format!("{name} should contain {want} elements not {}", t.numel())))
         }
-        Some(t) if t.numel() != want => Err(Error::shape(format!(
-            "{name} should contain {want} elements not {}",
-            t.numel()
-        ))),
         _ => Ok(()),
     }
 }
@@ -107,18 +95,11 @@ fn normalize_batch(
     check_float(x, "batch_norm")?;
     let (rm, rv) = running.unzip();
     let dtype = parameter_dtype(x, &[weight, bias, rm, rv])?;
-    for (t, name) in [
-        (weight, "weight"),
-        (bias, "bias"),
-        (rm, "running_mean"),
-        (rv, "running_var"),
-    ] {
+    for (t, name) in [(weight, "weight"), (bias, "bias"), (rm, "running_mean"), (rv, "running_var")]
+    {
         check_count(t, name, channels)?;
     }
-    ensure_value!(
-        training || running.is_some(),
-        "running_mean must be defined in evaluation mode"
-    );
+    ensure_value!(training || running.is_some(), "running_mean must be defined in evaluation mode");
     ensure!(
         !training || x.numel() != 0,
         "input tensor must have at least one element, but got input_sizes = {:?}",
@@ -130,11 +111,7 @@ fn normalize_batch(
     let device = x.device();
     let mut found: Vec<[f64; 2]> = Vec::new();
     let mut count = 0.0;
-    let dense = if out.has_data() && x.numel() > 0 {
-        Some(Dense::new(x, order)?)
-    } else {
-        None
-    };
+    let dense = if out.has_data() && x.numel() > 0 { Some(Dense::new(x, order)?) } else { None };
     if let Some(dense) = dense.as_ref().filter(|_| training) {
         count = dense.channels.each() as f64;
         found = dense.moments()?;
@@ -166,12 +143,7 @@ fn normalize_batch(
             .collect();
         dense.affine(&factors, &mut out)?;
     }
-    Ok(BatchNorm {
-        out: out.finish()?,
-        mean,
-        invstd: inverse,
-        batch,
-    })
+    Ok(BatchNorm { out: out.finish()?, mean, invstd: inverse, batch })
 }
 
 /// Where a running statistic goes from `old`.
@@ -190,12 +162,8 @@ fn update(running: &Tensor, batch: &[[f64; 2]], which: usize, momentum: f64) -> 
         let values = (numbers(running)?.into_iter().zip(batch))
             .map(|(old, batch)| moved(old, batch[which], momentum))
             .collect::<Vec<_>>();
-        let new = tensor_of(
-            values.into_iter(),
-            running.sizes(),
-            running.dtype(),
-            running.device(),
-        )?;
+        let new =
+            tensor_of(values.into_iter(), running.sizes(), running.dtype(), running.device())?;
         copy::copy_(running, &new, false)?;
         return Ok(());
     }
@@ -250,11 +218,7 @@ pub(crate) fn native_batch_norm(
     eps: f64,
 ) -> Result<Three> {
     let running = both(running_mean, running_var)?;
-    let _whole = hold_batch(
-        [Some(x), weight, bias],
-        [running_mean, running_var],
-        training,
-    )?;
+    let _whole = hold_batch([Some(x), weight, bias], [running_mean, running_var], training)?;
     let r = normalize_batch(x, weight, bias, running, training, eps)?;
     if training && let Some((rm, rv)) = running {
         update(rm, &r.batch, 0, momentum)?;
@@ -275,9 +239,7 @@ pub(crate) fn native_batch_norm_legit(
     eps: f64,
 ) -> Result<Three> {
     let running = (Some(running_mean), Some(running_var));
-    native_batch_norm(
-        x, weight, bias, running.0, running.1, training, momentum, eps,
-    )
+    native_batch_norm(x, weight, bias, running.0, running.1, training, momentum, eps)
 }
 
 /// Batch norm in training with running statistics; the last result is memory that this backend has
@@ -410,11 +372,7 @@ pub(crate) fn native_group_norm(
                 arithmetic.scale_and_shift([mean, rstd], of(&weight), of(&bias))
             })
             .collect();
-        let channels = Channels {
-            outer: 1,
-            channels: n as usize * c,
-            inner: hw as usize,
-        };
+        let channels = Channels { outer: 1, channels: n as usize * c, inner: hw as usize };
         Dense { channels, ..dense }.affine(&factors, &mut out)?;
     }
     let sizes = [n, group];
@@ -429,10 +387,7 @@ pub(crate) fn check_groups(
     (n, c, hw): (i64, i64, i64),
     group: i64,
 ) -> Result<()> {
-    ensure!(
-        group > 0,
-        "Expected num groups to be greater than 0, got {group}"
-    );
+    ensure!(group > 0, "Expected num groups to be greater than 0, got {group}");
     ensure!(
         hw > 0 && n >= 0 && c >= 0,
         "Expected HxW to be greater than 0, got {hw} (N {n}, C {c})"
@@ -474,17 +429,9 @@ pub(crate) fn weight_channels(v: &Tensor, dim: i64) -> Result<Channels> {
     let n = v.sizes()[dim as usize] as usize;
     let rest = v.numel() as usize / n.max(1);
     Ok(if dim == 0 {
-        Channels {
-            outer: 1,
-            channels: n,
-            inner: rest,
-        }
+        Channels { outer: 1, channels: n, inner: rest }
     } else {
-        Channels {
-            outer: rest,
-            channels: n,
-            inner: 1,
-        }
+        Channels { outer: rest, channels: n, inner: 1 }
     })
 }
 
@@ -502,15 +449,9 @@ pub(crate) fn weight_norm_interface(v: &Tensor, g: &Tensor, dim: i64) -> Result<
     let mut out = Output::new(v, Order::Contiguous, Order::Contiguous)?;
     let mut norms = Vec::new();
     if out.has_data() {
-        let dense = Dense {
-            channels: s,
-            ..Dense::rows(v, 1)?
-        };
+        let dense = Dense { channels: s, ..Dense::rows(v, 1)? };
         let sums = dense.dots(&dense, &vec![0.0; s.channels])?;
-        norms = sums
-            .into_iter()
-            .map(|[_, squares]| squares.sqrt())
-            .collect();
+        norms = sums.into_iter().map(|[_, squares]| squares.sqrt()).collect();
         let factors: Vec<[f64; 3]> = (numbers(g)?.iter().zip(&norms))
             .map(|(g, n): (&f64, &f64)| [0.0, g / n, -0.0])
             .collect();

@@ -93,12 +93,7 @@ impl Layer {
                 true => aten::transpose_int(&x, 0, 1)?,
                 false => x,
             },
-            weights: [
-                cast(w_ih, wide)?,
-                cast(w_hh, wide)?,
-                cast(b_ih, wide)?,
-                cast(b_hh, wide)?,
-            ],
+            weights: [cast(w_ih, wide)?, cast(w_hh, wide)?, cast(b_ih, wide)?, cast(b_hh, wide)?],
             h: aten::reshape(&cast(h, wide)?, &[batch, hidden])?,
             c: aten::reshape(&cast(c, wide)?, &[batch, hidden])?,
             reverse,
@@ -143,12 +138,7 @@ fn gates(before: &Tensor) -> Result<[Tensor; 4]> {
     let [i, f, g, o] = parts.as_slice() else {
         return Err(Error::shape("lstm: weights of four gates are needed"));
     };
-    Ok([
-        aten::sigmoid(i)?,
-        aten::sigmoid(f)?,
-        aten::tanh(g)?,
-        aten::sigmoid(o)?,
-    ])
+    Ok([aten::sigmoid(i)?, aten::sigmoid(f)?, aten::tanh(g)?, aten::sigmoid(o)?])
 }
 
 fn next_cell([i, f, g, _]: &[Tensor; 4], c: &Tensor) -> Result<Tensor> {
@@ -175,23 +165,10 @@ pub(crate) fn layer(
     _train: bool,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
     let weights = [w_ih, w_hh, b_ih, b_hh];
-    let l = Layer::new(
-        x,
-        weights,
-        hx,
-        cx,
-        reverse,
-        mode,
-        hidden,
-        layers,
-        bidirectional,
-        batch_first,
-    )?;
+    let l =
+        Layer::new(x, weights, hx, cx, reverse, mode, hidden, layers, bidirectional, batch_first)?;
     let order = l.order();
-    ensure!(
-        !order.is_empty(),
-        "Expected sequence length to be larger than 0 in RNN"
-    );
+    ensure!(!order.is_empty(), "Expected sequence length to be larger than 0 in RNN");
     let steps = aten::unbind_int(&l.input_part()?, 0)?;
     let (mut h, mut c) = (l.h.clone(), l.c.clone());
     let mut out = vec![h.clone(); steps.len()];
@@ -240,18 +217,8 @@ pub(crate) fn layer_backward(
         return Ok((None, None, None, None, None, None, None));
     }
     let weights = [w_ih, w_hh, b_ih, b_hh];
-    let l = Layer::new(
-        x,
-        weights,
-        hx,
-        cx,
-        reverse,
-        mode,
-        hidden,
-        layers,
-        bidirectional,
-        batch_first,
-    )?;
+    let l =
+        Layer::new(x, weights, hx, cx, reverse, mode, hidden, layers, bidirectional, batch_first)?;
     let (order, wide) = (l.order(), l.dtype.opmath());
     let (batch, steps) = (l.h.sizes()[0], order.len());
     let in_time = |t: &Tensor| -> Result<Vec<Tensor>> {
@@ -276,10 +243,7 @@ pub(crate) fn layer_backward(
         before_h[pair[1]] = hs[pair[0]].clone();
     }
     let before_h = aten::stack(&before_h, 0)?;
-    let pre = add(
-        &l.input_part()?,
-        &aten::linear(&before_h, &l.weights[1], None)?,
-    )?;
+    let pre = add(&l.input_part()?, &aten::linear(&before_h, &l.weights[1], None)?)?;
     let mut taken = Vec::with_capacity(steps);
     let pre = aten::unbind_int(&pre, 0)?;
     let mut c = l.c.clone();

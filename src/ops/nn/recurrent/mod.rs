@@ -219,33 +219,16 @@ fn run(
     ensure!(
         s.layers >= 1
             && count.checked_mul(each) == Some(params.len())
-            && ![Some(h0), c0]
-                .iter()
-                .flatten()
-                .any(|h| h.sizes().first() != Some(&(count as i64))),
+            && ![Some(h0), c0].iter().flatten().any(|h| h.sizes().first() != Some(&(count as i64))),
         "a recurrent layer of {} layers in {directions} directions wants {} weights and {count} hidden states, got {} and states of sizes {:?}",
         s.layers,
         count.saturating_mul(each),
         params.len(),
-        [Some(h0), c0]
-            .iter()
-            .flatten()
-            .map(|h| h.sizes())
-            .collect::<Vec<_>>()
+        [Some(h0), c0].iter().flatten().map(|h| h.sizes()).collect::<Vec<_>>()
     );
-    let mut x = if s.batch_first {
-        aten::transpose_int(x, 0, 1)?
-    } else {
-        x.clone()
-    };
-    ensure!(
-        x.sizes()[0] != 0,
-        "Expected sequence length to be larger than 0 in RNN"
-    );
-    let (h0, c0) = (
-        aten::unbind_int(h0, 0)?,
-        c0.map(|c| aten::unbind_int(c, 0)).transpose()?,
-    );
+    let mut x = if s.batch_first { aten::transpose_int(x, 0, 1)? } else { x.clone() };
+    ensure!(x.sizes()[0] != 0, "Expected sequence length to be larger than 0 in RNN");
+    let (h0, c0) = (aten::unbind_int(h0, 0)?, c0.map(|c| aten::unbind_int(c, 0)).transpose()?);
     let (mut hs, mut cs) = (Vec::new(), Vec::new());
     for layer in 0..s.layers as usize {
         let mut outs = Vec::new();
@@ -281,11 +264,7 @@ fn run(
             hs.push(state.0);
             cs.extend(state.1);
         }
-        x = if s.bidirectional {
-            aten::cat(&outs, 2)?
-        } else {
-            outs.swap_remove(0)
-        };
+        x = if s.bidirectional { aten::cat(&outs, 2)? } else { outs.swap_remove(0) };
         if s.dropout != 0.0 && s.train && layer + 1 < s.layers as usize {
             x = aten::dropout(&x, s.dropout, true)?;
         }
@@ -293,11 +272,7 @@ fn run(
     if s.batch_first {
         x = aten::transpose_int(&x, 0, 1)?;
     }
-    let c = if cs.is_empty() {
-        None
-    } else {
-        Some(aten::stack(&cs, 0)?)
-    };
+    let c = if cs.is_empty() { None } else { Some(aten::stack(&cs, 0)?) };
     Ok((x, aten::stack(&hs, 0)?, c))
 }
 
@@ -316,15 +291,8 @@ pub(crate) fn lstm(
     let [h, c] = hx else {
         return Err(Error::runtime("lstm expects two hidden states"));
     };
-    let stack = Stack {
-        kind: Kind::Lstm,
-        has_biases,
-        layers,
-        dropout,
-        train,
-        bidirectional,
-        batch_first,
-    };
+    let stack =
+        Stack { kind: Kind::Lstm, has_biases, layers, dropout, train, bidirectional, batch_first };
     let (out, h, c) = run(stack, x, h, Some(c), params)?;
     Ok((out, h.clone(), c.unwrap_or(h)))
 }

@@ -81,10 +81,7 @@ impl Cursor<'_> {
         let at = start..self.token().at.end.max(start);
         self.error_at(
             at.clone(),
-            SchemaErrorKind::BadDefault {
-                value: self.text[at].to_string(),
-                ty: ty.to_string(),
-            },
+            SchemaErrorKind::BadDefault { value: self.text[at].to_string(), ty: ty.to_string() },
         )
     }
 

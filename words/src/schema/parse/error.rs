@@ -60,9 +60,8 @@ pub struct SchemaParseError {
 impl fmt::Display for SchemaParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line_start = self.text[..self.at.start].rfind('\n').map_or(0, |i| i + 1);
-        let line_end = self.text[self.at.start..]
-            .find('\n')
-            .map_or(self.text.len(), |i| self.at.start + i);
+        let line_end =
+            self.text[self.at.start..].find('\n').map_or(self.text.len(), |i| self.at.start + i);
         let column = self.text[line_start..self.at.start].chars().count();
         let width = self.text[self.at.start..self.at.end.min(line_end).max(self.at.start)]
             .chars()

@@ -80,28 +80,15 @@ impl Cursor<'_> {
         }
         let before = self.alias_set()?;
         let write = self.eat("!");
-        let after = if self.eat("->") {
-            self.alias_set()?
-        } else {
-            before.clone()
-        };
+        let after = if self.eat("->") { self.alias_set()? } else { before.clone() };
         self.expect(")")?;
-        Ok(Some(AliasInfo {
-            before,
-            after,
-            write,
-            elements: Vec::new(),
-        }))
+        Ok(Some(AliasInfo { before, after, write, elements: Vec::new() }))
     }
 
     pub(super) fn alias_set(&mut self) -> PResult<Vec<String>> {
         let mut out = Vec::new();
         loop {
-            out.push(if self.eat("*") {
-                "*".to_string()
-            } else {
-                self.ident("an alias set")?
-            });
+            out.push(if self.eat("*") { "*".to_string() } else { self.ident("an alias set")? });
             if !self.eat("|") {
                 return Ok(out);
             }

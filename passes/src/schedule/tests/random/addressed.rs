@@ -32,17 +32,8 @@ impl Gen {
                     list.push(Some(self.r.pick(&fits)));
                 }
                 let mut sizes = m.sizes.clone();
-                sizes[d] = list
-                    .iter()
-                    .flatten()
-                    .map(|v| self.g.meta(*v).sizes[d])
-                    .sum();
-                Some(self.call(
-                    "aten::cat",
-                    vec![Arg::Tensors(list), int(d)],
-                    m.dtype,
-                    &sizes,
-                ))
+                sizes[d] = list.iter().flatten().map(|v| self.g.meta(*v).sizes[d]).sum();
+                Some(self.call("aten::cat", vec![Arg::Tensors(list), int(d)], m.dtype, &sizes))
             }
             1 => {
                 let n = m.sizes[d] as usize;
@@ -61,14 +52,8 @@ impl Gen {
                     let part = self.viewed("aten::slice.Tensor", args, sizes, strides);
                     src = self.unary("aten::tanh", part);
                 }
-                let args = vec![
-                    Arg::Tensor(x),
-                    Arg::Tensor(src),
-                    int(d),
-                    int(start),
-                    int(end),
-                    int(step),
-                ];
+                let args =
+                    vec![Arg::Tensor(x), Arg::Tensor(src), int(d), int(start), int(end), int(step)];
                 Some(self.call("aten::slice_scatter", args, m.dtype, &m.sizes))
             }
             2 if m.sizes[d] > 0 => {
@@ -94,11 +79,7 @@ impl Gen {
                     *n += lo + hi;
                     pad.extend([lo, hi]);
                 }
-                let args = vec![
-                    Arg::Tensor(x),
-                    Arg::Ints(pad),
-                    Arg::Scalar(Scalar::Float(1.5)),
-                ];
+                let args = vec![Arg::Tensor(x), Arg::Ints(pad), Arg::Scalar(Scalar::Float(1.5))];
                 Some(self.call("aten::constant_pad_nd", args, m.dtype, &sizes))
             }
         }
@@ -175,9 +156,7 @@ impl Gen {
                         _ => *n + 1,
                     };
                 }
-                let kind = self
-                    .r
-                    .pick(&["upsample_nearest", "_upsample_nearest_exact"]);
+                let kind = self.r.pick(&["upsample_nearest", "_upsample_nearest_exact"]);
                 let args = vec![Arg::Tensor(x), Arg::Ints(sizes[2..].to_vec())];
                 let op = format!("aten::{kind}{}d", rank - 2);
                 Some(self.call(&op, args, m.dtype, &sizes))
@@ -206,11 +185,7 @@ impl Gen {
                 _ => vec![Arg::Tensor(x), int(), Arg::Tensor(ids)],
             };
             let src = g.call(op, args, m.dtype, sizes);
-            if g.r.chance(50) {
-                g.unary("aten::neg", src)
-            } else {
-                src
-            }
+            if g.r.chance(50) { g.unary("aten::neg", src) } else { src }
         };
         let inside =
             im.sizes.len() == rank && (0..rank).all(|k| k == d || im.sizes[k] <= m.sizes[k]);
@@ -223,9 +198,7 @@ impl Gen {
         let op = match self.r.pick(&kinds) {
             0 => {
                 let src = source(self, "aten::gather", &im.sizes);
-                let op = self
-                    .r
-                    .pick(&["scatter.src", "scatter_add", "scatter_reduce.two"]);
+                let op = self.r.pick(&["scatter.src", "scatter_add", "scatter_reduce.two"]);
                 args.push(Arg::Tensor(src));
                 if op == "scatter_reduce.two" {
                     args.push(text(self.r.pick(&["sum", "amax", "amin", "mean"])));
@@ -243,12 +216,7 @@ impl Gen {
                     let mut list = vec![None; d];
                     list.push(Some(ids));
                     let accumulate = Arg::Scalar(Scalar::Bool(self.r.chance(50)));
-                    args = vec![
-                        Arg::Tensor(x),
-                        Arg::Tensors(list),
-                        Arg::Tensor(src),
-                        accumulate,
-                    ];
+                    args = vec![Arg::Tensor(x), Arg::Tensors(list), Arg::Tensor(src), accumulate];
                 }
                 op
             }

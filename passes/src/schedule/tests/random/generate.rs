@@ -68,12 +68,7 @@ impl Gen {
     }
 
     pub(super) fn source(&mut self, dtype: DType, sizes: &[i64], strides: Dims) -> ValueRef {
-        let meta = TensorMeta {
-            dtype,
-            sizes: sizes.into(),
-            strides,
-            device: Device::CPU,
-        };
+        let meta = TensorMeta { dtype, sizes: sizes.into(), strides, device: Device::CPU };
         if self.r.chance(25) {
             let n = self.g.parameters().len();
             return self.g.parameter(&format!("w{n}"), meta);
@@ -149,20 +144,14 @@ impl Gen {
 
     pub(super) fn step(&mut self) -> Option<ValueRef> {
         let pool = self.pool.clone();
-        let x = if self.r.chance(50) {
-            *pool.last()?
-        } else {
-            self.r.pick(&pool)
-        };
+        let x = if self.r.chance(50) { *pool.last()? } else { self.r.pick(&pool) };
         let m = self.meta(x);
         let rank = m.sizes.len();
         let name = |s: &[&'static str], r: &mut Rng| format!("aten::{}", r.pick(s));
         match self.r.below(24) {
             0..=3 => {
                 let op = name(
-                    &[
-                        "tanh", "neg", "abs", "sigmoid", "relu", "gelu", "sin", "clone", "detach",
-                    ],
+                    &["tanh", "neg", "abs", "sigmoid", "relu", "gelu", "sin", "clone", "detach"],
                     &mut self.r,
                 );
                 if op == "aten::detach" {
@@ -173,10 +162,7 @@ impl Gen {
             }
             4..=7 => {
                 let y = self.r.pick(&pool);
-                let op = name(
-                    &["add.Tensor", "sub.Tensor", "mul.Tensor", "maximum"],
-                    &mut self.r,
-                );
+                let op = name(&["add.Tensor", "sub.Tensor", "mul.Tensor", "maximum"], &mut self.r);
                 self.binary(&op, x, y)
             }
             8 => {
@@ -190,20 +176,15 @@ impl Gen {
                 if dims.is_empty() {
                     return None;
                 }
-                let op = name(
-                    &["sum.dim_IntList", "amax", "amin", "mean.dim"],
-                    &mut self.r,
-                );
+                let op = name(&["sum.dim_IntList", "amax", "amin", "mean.dim"], &mut self.r);
                 Some(self.reduce(&op, x, &dims, keep))
             }
             11..=13 => self.some_view(x),
             14 => self.pieces(x),
             15 => self.indexed(x),
             16 if rank == 2 => {
-                let (sizes, strides) = (
-                    vec![m.sizes[1], m.sizes[0]],
-                    vec![m.strides[1], m.strides[0]],
-                );
+                let (sizes, strides) =
+                    (vec![m.sizes[1], m.sizes[0]], vec![m.strides[1], m.strides[0]]);
                 let xt = self.viewed("aten::t", vec![Arg::Tensor(x)], sizes, strides);
                 let args = vec![Arg::Tensor(x), Arg::Tensor(xt)];
                 let y = self.call("aten::mm", args, m.dtype, &[m.sizes[0], m.sizes[0]]);
@@ -234,19 +215,10 @@ impl Gen {
                 let args = vec![Arg::Tensor(x), Arg::Ints(vec![0, 2, 1])];
                 let xt = self.viewed("aten::permute", args, sizes, strides);
                 let args = vec![Arg::Tensor(x), Arg::Tensor(xt)];
-                Some(self.call(
-                    "aten::bmm",
-                    args,
-                    m.dtype,
-                    &[m.sizes[0], m.sizes[1], m.sizes[1]],
-                ))
+                Some(self.call("aten::bmm", args, m.dtype, &[m.sizes[0], m.sizes[1], m.sizes[1]]))
             }
             17 | 18 if rank > 0 && m.numel() > 0 => {
-                let d = if self.r.chance(70) {
-                    rank - 1
-                } else {
-                    self.r.below(rank)
-                };
+                let d = if self.r.chance(70) { rank - 1 } else { self.r.below(rank) };
                 let a = self.reduce("aten::amax", x, &[d], true);
                 let b = self.binary("aten::sub.Tensor", x, a)?;
                 if self.r.chance(50) {
@@ -272,9 +244,7 @@ impl Gen {
             20 => match self.r.below(4) {
                 0 => {
                     // one that has no loops, and no checks or effects either
-                    let schema = "mine::mystery(Tensor x) -> Tensor"
-                        .parse()
-                        .expect("a schema");
+                    let schema = "mine::mystery(Tensor x) -> Tensor".parse().expect("a schema");
                     Op::define(&schema, &["pure"]);
                     Some(self.unary("mine::mystery", x))
                 }

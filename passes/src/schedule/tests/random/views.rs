@@ -52,12 +52,7 @@ impl Gen {
                 let d = self.r.below(rank + 1);
                 sizes.insert(d, 1);
                 strides.insert(d, 1);
-                Some(self.viewed(
-                    "aten::unsqueeze",
-                    vec![Arg::Tensor(x), int(d)],
-                    sizes,
-                    strides,
-                ))
+                Some(self.viewed("aten::unsqueeze", vec![Arg::Tensor(x), int(d)], sizes, strides))
             }
             4 if rank < 4 => {
                 let n = self.r.pick(&SIZES);

@@ -2,9 +2,7 @@
 
 use super::scheduled::check;
 
-const DTYPES: [&str; 9] = [
-    "f32", "f64", "f16", "bf16", "i64", "i32", "i16", "u8", "bool",
-];
+const DTYPES: [&str; 9] = ["f32", "f64", "f16", "bf16", "i64", "i32", "i16", "u8", "bool"];
 
 #[test]
 fn what_runs_backwards() {

@@ -78,11 +78,7 @@ pub(super) fn terms(t: &[(u32, i64)]) -> Index {
 pub(super) fn at(base: i64, t: &[(u32, i64)]) -> Index {
     Index {
         base,
-        terms: t
-            .iter()
-            .filter(|t| t.1 != 0)
-            .map(|&(a, s)| (AxisId(a), s))
-            .collect(),
+        terms: t.iter().filter(|t| t.1 != 0).map(|&(a, s)| (AxisId(a), s)).collect(),
         dynamic: SmallVec::new(),
     }
 }
@@ -91,10 +87,7 @@ pub(super) fn axes<A: smallvec::Array<Item = Axis>>(first: u32, extents: &[i64])
     extents
         .iter()
         .enumerate()
-        .map(|(i, &extent)| Axis {
-            id: AxisId(first + i as u32),
-            extent,
-        })
+        .map(|(i, &extent)| Axis { id: AxisId(first + i as u32), extent })
         .collect()
 }
 
@@ -103,24 +96,11 @@ pub(super) fn inst(dtype: DType, op: Op) -> Inst {
 }
 
 pub(super) fn load(dtype: DType, buffer: u32, index: Index) -> Inst {
-    inst(
-        dtype,
-        Op::Load {
-            mem: Mem::Buffer(BufferId(buffer)),
-            index,
-        },
-    )
+    inst(dtype, Op::Load { mem: Mem::Buffer(BufferId(buffer)), index })
 }
 
 pub(super) fn store(dtype: DType, buffer: u32, index: Index, value: u32) -> Inst {
-    inst(
-        dtype,
-        Op::Store {
-            mem: Mem::Buffer(BufferId(buffer)),
-            index,
-            value: Val(value),
-        },
-    )
+    inst(dtype, Op::Store { mem: Mem::Buffer(BufferId(buffer)), index, value: Val(value) })
 }
 
 impl Case {
@@ -135,10 +115,7 @@ impl Case {
             ops: Vec::new(),
         };
         Case {
-            schedule: Schedule {
-                steps: vec![Step::Kernel(kernel)],
-                ..Schedule::default()
-            },
+            schedule: Schedule { steps: vec![Step::Kernel(kernel)], ..Schedule::default() },
             memory: Vec::new(),
         }
     }
@@ -234,11 +211,7 @@ impl Case {
                 // SAFETY: as above; the rest of the last words is ours as well.
                 let all =
                     unsafe { std::slice::from_raw_parts(w.as_ptr().cast::<u8>(), w.len() * 8) };
-                assert!(
-                    all[n..].iter().all(|&x| x == 0xaa),
-                    "wrote past the end of {}",
-                    b.name
-                );
+                assert!(all[n..].iter().all(|&x| x == 0xaa), "wrote past the end of {}", b.name);
             }
         }
         Ok(memory)
@@ -273,12 +246,9 @@ impl Case {
                 let _ = index;
             }
             (Err(PlanError::ZeroDivision { .. }), Err(Stop::ZeroDivision)) => {}
-            (got, want) => panic!(
-                "{:?} but the oracle says {:?}\n{:#?}",
-                got.err(),
-                want.err(),
-                self.schedule
-            ),
+            (got, want) => {
+                panic!("{:?} but the oracle says {:?}\n{:#?}", got.err(), want.err(), self.schedule)
+            }
         }
     }
 

@@ -8,9 +8,7 @@ fn numbers(rng: &mut Rng, d: DType, n: usize) -> Vec<Scalar> {
 
 #[test]
 fn every_extent_around_the_vector_sizes() {
-    for n in [
-        0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 100, 8192, 8193, 20000,
-    ] {
+    for n in [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 100, 8192, 8193, 20000] {
         let mut c = Case::new(&[n], Vectorize::Grid);
         let mut rng = Rng(n as u64);
         let x = numbers(&mut rng, DType::F32, n as usize);
@@ -154,10 +152,7 @@ fn gather_checks_its_index() {
         let mut rng = Rng(3);
         let table = numbers(&mut rng, DType::F32, (rows * width) as usize);
         let table = c.input(DType::F32, table);
-        let ix = c.input(
-            DType::I64,
-            indices.iter().map(|&i| Scalar::Int(i)).collect(),
-        );
+        let ix = c.input(DType::I64, indices.iter().map(|&i| Scalar::Int(i)).collect());
         let y = c.output(DType::F32, (m * width) as usize);
         let mut row = terms(&[(1, 1)]);
         row.dynamic.push((Val(1), width));
@@ -166,14 +161,7 @@ fn gather_checks_its_index() {
             &[],
             vec![
                 load(DType::I64, ix, terms(&[(0, 1)])),
-                inst(
-                    DType::I64,
-                    Op::CheckIndex {
-                        index: Val(0),
-                        size: rows,
-                        wrap,
-                    },
-                ),
+                inst(DType::I64, Op::CheckIndex { index: Val(0), size: rows, wrap }),
                 load(DType::F32, table, row),
                 store(DType::F32, y, terms(&[(0, width), (1, 1)]), 2),
             ],
@@ -193,12 +181,9 @@ fn gather_checks_its_index() {
     ] {
         let c = run(&[0, 1, bad], wrap);
         match c.compiled() {
-            Err(PlanError::IndexOutOfRange {
-                step: 0,
-                index,
-                size: 6,
-                ..
-            }) => assert_eq!(index, bad),
+            Err(PlanError::IndexOutOfRange { step: 0, index, size: 6, .. }) => {
+                assert_eq!(index, bad)
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -225,14 +210,7 @@ fn an_index_that_differs_per_lane_gathers() {
             inst(i, Op::Binary(BinaryOp::Mul, Val(0), Val(1))),
             inst(i, Op::Const(Scalar::Int(n))),
             inst(i, Op::Binary(BinaryOp::Remainder, Val(2), Val(3))),
-            inst(
-                i,
-                Op::CheckIndex {
-                    index: Val(4),
-                    size: n,
-                    wrap: false,
-                },
-            ),
+            inst(i, Op::CheckIndex { index: Val(4), size: n, wrap: false }),
             load(DType::I16, x, gathered),
             store(DType::I16, y, terms(&[(0, 1)]), 6),
         ],
@@ -242,10 +220,7 @@ fn an_index_that_differs_per_lane_gathers() {
 
 #[test]
 fn integer_division_by_zero_is_an_error() {
-    for (op, d) in [
-        (BinaryOp::FloorDiv, DType::I32),
-        (BinaryOp::Remainder, DType::U8),
-    ] {
+    for (op, d) in [(BinaryOp::FloorDiv, DType::I32), (BinaryOp::Remainder, DType::U8)] {
         let mut c = Case::new(&[9], Vectorize::Grid);
         let x = c.input(d, vec![Scalar::Int(5); 9]);
         let mut divisors = vec![Scalar::Int(2); 9];
@@ -270,18 +245,12 @@ fn integer_division_by_zero_is_an_error() {
 #[test]
 fn a_constant_buffer_is_read_in_place() {
     let mut c = Case::new(&[10], Vectorize::Grid);
-    let k = c.constant(
-        DType::F32,
-        (0..10).map(|i| Scalar::Float(i.into())).collect(),
-    );
+    let k = c.constant(DType::F32, (0..10).map(|i| Scalar::Float(i.into())).collect());
     let y = c.output(DType::F32, 10);
     c.stage(
         1,
         &[],
-        vec![
-            load(DType::F32, k, at(9, &[(0, -1)])),
-            store(DType::F32, y, terms(&[(0, 1)]), 0),
-        ],
+        vec![load(DType::F32, k, at(9, &[(0, -1)])), store(DType::F32, y, terms(&[(0, 1)]), 0)],
     );
     c.check(0.0);
 }

@@ -9,15 +9,9 @@ const FLOATS: [DType; 4] = [DType::F32, DType::F64, DType::F16, DType::BF16];
 fn pointwise(seed: u64) -> Case {
     let mut rng = Rng(seed);
     let rank = 1 + rng.below(3) as usize;
-    let extents: Vec<i64> = (0..rank)
-        .map(|_| rng.pick(&[1, 2, 3, 4, 5, 8, 11, 16, 17, 34]))
-        .collect();
-    let vectorize = rng.pick(&[
-        Vectorize::Grid,
-        Vectorize::Grid,
-        Vectorize::Grid,
-        Vectorize::None,
-    ]);
+    let extents: Vec<i64> =
+        (0..rank).map(|_| rng.pick(&[1, 2, 3, 4, 5, 8, 11, 16, 17, 34])).collect();
+    let vectorize = rng.pick(&[Vectorize::Grid, Vectorize::Grid, Vectorize::Grid, Vectorize::None]);
     let mut c = Case::new(&extents, vectorize);
     let mut body: Vec<Inst> = Vec::new();
     for _ in 0..1 + rng.below(3) {
@@ -90,17 +84,11 @@ pub(super) fn random_inst(rng: &mut Rng, body: &mut Vec<Inst>, rank: u32) -> Ins
     match rng.below(9) {
         0 => inst(rng.pick(&DType::ALL), Op::Cast(val)),
         1 => inst(d, Op::Const(rng.element(d))),
-        2 => inst(
-            DType::I64,
-            Op::AxisIndex(AxisId(rng.below(rank.into()) as u32)),
-        ),
+        2 => inst(DType::I64, Op::AxisIndex(AxisId(rng.below(rank.into()) as u32))),
         3 => {
             let w = same(rng, body);
             use CompareOp::*;
-            inst(
-                DType::Bool,
-                Op::Compare(rng.pick(&[Eq, Ne, Lt, Le, Gt, Ge]), val, w),
-            )
+            inst(DType::Bool, Op::Compare(rng.pick(&[Eq, Ne, Lt, Le, Gt, Ge]), val, w))
         }
         4 => {
             let w = same(rng, body);
@@ -111,13 +99,7 @@ pub(super) fn random_inst(rng: &mut Rng, body: &mut Vec<Inst>, rank: u32) -> Ins
         5 | 6 => {
             let w = same(rng, body);
             let op = if d == DType::Bool {
-                rng.pick(&[
-                    B::LogicalAnd,
-                    B::LogicalOr,
-                    B::LogicalXor,
-                    B::BitwiseAnd,
-                    B::Maximum,
-                ])
+                rng.pick(&[B::LogicalAnd, B::LogicalOr, B::LogicalXor, B::BitwiseAnd, B::Maximum])
             } else if d.is_floating() {
                 rng.pick(&[
                     B::Add,
@@ -184,14 +166,7 @@ pub(super) fn random_inst(rng: &mut Rng, body: &mut Vec<Inst>, rank: u32) -> Ins
                     U::Sin,
                 ])
             } else {
-                rng.pick(&[
-                    U::Neg,
-                    U::Abs,
-                    U::Sign,
-                    U::Relu,
-                    U::BitwiseNot,
-                    U::LogicalNot,
-                ])
+                rng.pick(&[U::Neg, U::Abs, U::Sign, U::Relu, U::BitwiseNot, U::LogicalNot])
             };
             let result = match op {
                 U::IsNan | U::IsInf | U::LogicalNot => DType::Bool,

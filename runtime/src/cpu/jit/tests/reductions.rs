@@ -4,9 +4,7 @@ use super::*;
 
 /// Small multiples of a quarter: sums and products are exact in any order.
 fn exact(rng: &mut Rng, d: DType, n: usize) -> Vec<Scalar> {
-    (0..n)
-        .map(|_| Scalar::Float(rng.below(9) as f64 * 0.25 - 1.0).cast(d))
-        .collect()
+    (0..n).map(|_| Scalar::Float(rng.below(9) as f64 * 0.25 - 1.0).cast(d)).collect()
 }
 
 /// `out[i] = reduce_j x[i, j]`, or over the leading dimension.
@@ -22,24 +20,11 @@ fn rows(op: ReduceOp, d: DType, m: i64, n: i64, leading: bool) -> Case {
     let mut c = Case::new(&[grid], vectorize);
     let x = c.input(d, values);
     let y = c.output(d, grid as usize);
-    c.stage(
-        1,
-        &[reduced],
-        vec![load(d, x, index), inst(d, Op::Reduce(op, Val(0)))],
-    );
+    c.stage(1, &[reduced], vec![load(d, x, index), inst(d, Op::Reduce(op, Val(0)))]);
     c.stage(
         2,
         &[],
-        vec![
-            inst(
-                d,
-                Op::Carry {
-                    stage: 0,
-                    value: Val(1),
-                },
-            ),
-            store(d, y, terms(&[(0, 1)]), 0),
-        ],
+        vec![inst(d, Op::Carry { stage: 0, value: Val(1) }), store(d, y, terms(&[(0, 1)]), 0)],
     );
     c
 }
@@ -58,11 +43,8 @@ fn rows_and_columns_of_every_length() {
 fn every_reduction_of_every_dtype() {
     use ReduceOp::*;
     for d in DType::ALL {
-        let ops: &[ReduceOp] = if d == DType::Bool {
-            &[Any, All, Max, Min]
-        } else {
-            &[Sum, Max, Min]
-        };
+        let ops: &[ReduceOp] =
+            if d == DType::Bool { &[Any, All, Max, Min] } else { &[Sum, Max, Min] };
         for &op in ops {
             for (leading, n) in [(false, 19), (true, 19), (false, 3), (true, 40)] {
                 rows(op, d, 7, n, leading).check(0.0);
@@ -81,9 +63,7 @@ fn extremes_propagate_nan() {
             let mut c = rows(op, DType::F32, 2, 19, false);
             c.memory[0][19 + at] = Scalar::Float(f64::NAN);
             c.check(0.0);
-            let Scalar::Float(v) = c.compiled().expect("runs")[1][1] else {
-                panic!("a float")
-            };
+            let Scalar::Float(v) = c.compiled().expect("runs")[1][1] else { panic!("a float") };
             assert!(v.is_nan());
         }
     }
@@ -98,32 +78,11 @@ fn softmax(m: i64, n: i64, d: DType, scratch: bool) -> Case {
     let y = c.output(d, (m * n) as usize);
     let row = |axis: u32| terms(&[(0, n), (axis, 1)]);
     if scratch {
-        c.kernel().scratch.push(Scratch {
-            dtype: d,
-            len: n as usize,
-        });
+        c.kernel().scratch.push(Scratch { dtype: d, len: n as usize });
     }
-    let kept = |axis: u32| Op::Load {
-        mem: Mem::Scratch(0),
-        index: terms(&[(axis, 1)]),
-    };
-    c.stage(
-        1,
-        &[n],
-        vec![
-            load(d, x, row(1)),
-            inst(d, Op::Reduce(ReduceOp::Max, Val(0))),
-        ],
-    );
-    let carry = |stage, value| {
-        inst(
-            d,
-            Op::Carry {
-                stage,
-                value: Val(value),
-            },
-        )
-    };
+    let kept = |axis: u32| Op::Load { mem: Mem::Scratch(0), index: terms(&[(axis, 1)]) };
+    c.stage(1, &[n], vec![load(d, x, row(1)), inst(d, Op::Reduce(ReduceOp::Max, Val(0)))]);
+    let carry = |stage, value| inst(d, Op::Carry { stage, value: Val(value) });
     let mut second = vec![
         load(d, x, row(2)),
         carry(0, 1),
@@ -134,11 +93,7 @@ fn softmax(m: i64, n: i64, d: DType, scratch: bool) -> Case {
     if scratch {
         second.push(inst(
             d,
-            Op::Store {
-                mem: Mem::Scratch(0),
-                index: terms(&[(2, 1)]),
-                value: Val(3),
-            },
+            Op::Store { mem: Mem::Scratch(0), index: terms(&[(2, 1)]), value: Val(3) },
         ));
     }
     c.stage(2, &[n], second);
@@ -184,36 +139,20 @@ fn grid_kernels_keep_scratch_per_lane() {
     let values = exact(&mut rng, d, (m * n) as usize);
     let x = c.input(d, values);
     let y = c.output(d, n as usize);
-    c.kernel().scratch.push(Scratch {
-        dtype: d,
-        len: m as usize,
-    });
+    c.kernel().scratch.push(Scratch { dtype: d, len: m as usize });
     c.stage(
         1,
         &[m],
         vec![
             load(d, x, terms(&[(0, 1), (1, n)])),
-            inst(
-                d,
-                Op::Store {
-                    mem: Mem::Scratch(0),
-                    index: terms(&[(1, 1)]),
-                    value: Val(0),
-                },
-            ),
+            inst(d, Op::Store { mem: Mem::Scratch(0), index: terms(&[(1, 1)]), value: Val(0) }),
         ],
     );
     c.stage(
         2,
         &[m],
         vec![
-            inst(
-                d,
-                Op::Load {
-                    mem: Mem::Scratch(0),
-                    index: at(m - 1, &[(2, -1)]),
-                },
-            ),
+            inst(d, Op::Load { mem: Mem::Scratch(0), index: at(m - 1, &[(2, -1)]) }),
             inst(DType::I64, Op::AxisIndex(AxisId(2))),
             inst(d, Op::Cast(Val(1))),
             inst(d, Op::Binary(BinaryOp::Mul, Val(0), Val(2))),
@@ -223,16 +162,7 @@ fn grid_kernels_keep_scratch_per_lane() {
     c.stage(
         3,
         &[],
-        vec![
-            inst(
-                d,
-                Op::Carry {
-                    stage: 1,
-                    value: Val(4),
-                },
-            ),
-            store(d, y, terms(&[(0, 1)]), 0),
-        ],
+        vec![inst(d, Op::Carry { stage: 1, value: Val(4) }), store(d, y, terms(&[(0, 1)]), 0)],
     );
     c.check(0.0);
 }
@@ -257,15 +187,7 @@ fn several_stage_axes_and_two_reductions_at_once() {
                 inst(d, Op::Reduce(ReduceOp::Min, Val(0))),
             ],
         );
-        let carry = |v| {
-            inst(
-                d,
-                Op::Carry {
-                    stage: 0,
-                    value: Val(v),
-                },
-            )
-        };
+        let carry = |v| inst(d, Op::Carry { stage: 0, value: Val(v) });
         c.stage(
             3,
             &[],
@@ -309,13 +231,7 @@ fn arg_reductions_take_the_first_and_prefer_nan() {
                     2,
                     &[],
                     vec![
-                        inst(
-                            i,
-                            Op::Carry {
-                                stage: 0,
-                                value: Val(1),
-                            },
-                        ),
+                        inst(i, Op::Carry { stage: 0, value: Val(1) }),
                         store(i, y, terms(&[(0, 1)]), 0),
                     ],
                 );

@@ -18,12 +18,8 @@ fn scatter(seed: u64) -> Case {
     let row = rng.pick(&[1, 1, 3, 4, 8, 17, 34]);
     // the grid is outside the indexed dimension, or inside
     let inside = rng.below(3) == 0;
-    let vectorize = rng.pick(&[
-        Vectorize::Stage,
-        Vectorize::Stage,
-        Vectorize::Grid,
-        Vectorize::None,
-    ]);
+    let vectorize =
+        rng.pick(&[Vectorize::Stage, Vectorize::Stage, Vectorize::Grid, Vectorize::None]);
     let mut c = Case::new(&[points], vectorize);
     let d = rng.pick(&DType::ALL);
     let len = points * places * row;
@@ -67,14 +63,7 @@ fn scatter(seed: u64) -> Case {
         let src = c.input(e, (0..numbers).map(|_| rng.element(e)).collect());
         let mut body = vec![
             load(DType::I64, ids, index),
-            inst(
-                DType::I64,
-                Op::CheckIndex {
-                    index: Val(0),
-                    size: places,
-                    wrap,
-                },
-            ),
+            inst(DType::I64, Op::CheckIndex { index: Val(0), size: places, wrap }),
             load(e, src, terms(&[(0, sources * row), (k, row), (j, along)])),
         ];
         // where an index is out of range, nothing else goes wrong
@@ -98,12 +87,7 @@ fn scatter(seed: u64) -> Case {
         ]);
         let op = match op {
             None => Op::Store { mem, index, value },
-            Some(op) => Op::Update {
-                op,
-                mem,
-                index,
-                value,
-            },
+            Some(op) => Op::Update { op, mem, index, value },
         };
         body.push(inst(d, op));
         let both = [sources, row];
@@ -135,24 +119,14 @@ fn one_place_for_all() {
             let ids = c.input(DType::I64, vec![Scalar::Int(0); 37]);
             let src = c.input(d, (0..37).map(|_| rng.element(d)).collect());
             let out = c.output(d, 1);
-            let check = Op::CheckIndex {
-                index: Val(0),
-                size: 1,
-                wrap: false,
-            };
+            let check = Op::CheckIndex { index: Val(0), size: 1, wrap: false };
             let update = Op::Update {
                 op,
                 mem: Mem::Buffer(BufferId(out)),
-                index: Index {
-                    dynamic: SmallVec::from_iter([(Val(1), 1)]),
-                    ..Index::default()
-                },
+                index: Index { dynamic: SmallVec::from_iter([(Val(1), 1)]), ..Index::default() },
                 value: Val(2),
             };
-            let zero = vec![
-                inst(d, Op::Const(Scalar::Int(1))),
-                store(d, out, terms(&[]), 0),
-            ];
+            let zero = vec![inst(d, Op::Const(Scalar::Int(1))), store(d, out, terms(&[]), 0)];
             c.stage(0, &[], zero);
             let body = vec![
                 load(DType::I64, ids, axis(1)),
@@ -192,9 +166,7 @@ fn rows_as_strips() {
 
 #[test]
 fn scatters_of_all_dtypes() {
-    for d in [
-        "f32", "f64", "f16", "bf16", "i64", "i32", "i16", "u8", "bool",
-    ] {
+    for d in ["f32", "f64", "f16", "bf16", "i64", "i32", "i16", "u8", "bool"] {
         check(&format!(
             "graph(%x: {d}[3,7], %i: i64[2,5], %y: {d}[5,7]) {{
   %0: {d}[3,7] = aten::scatter.src(%x, dim=0, %i, %y)

@@ -19,9 +19,9 @@ fn case(text: &str, index_limit: u64) -> Case {
         .buffers
         .iter()
         .map(|b| match &b.kind {
-            BufferKind::Input(_) if b.dtype == DType::I64 => (0..b.len)
-                .map(|_| Scalar::Int(rng.below(index_limit) as i64))
-                .collect(),
+            BufferKind::Input(_) if b.dtype == DType::I64 => {
+                (0..b.len).map(|_| Scalar::Int(rng.below(index_limit) as i64)).collect()
+            }
             BufferKind::Input(_) => (0..b.len)
                 .map(|_| Scalar::Float(rng.below(400) as f64 * 0.01 - 2.0).cast(b.dtype))
                 .collect(),
@@ -35,10 +35,7 @@ fn case(text: &str, index_limit: u64) -> Case {
 pub(super) fn check(text: &str) {
     let c = case(text, 3);
     assert!(
-        c.schedule
-            .steps
-            .iter()
-            .all(|s| matches!(s, Step::Kernel(_))),
+        c.schedule.steps.iter().all(|s| matches!(s, Step::Kernel(_))),
         "kernels only: {:#?}",
         c.schedule.steps
     );

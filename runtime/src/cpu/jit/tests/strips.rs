@@ -7,10 +7,7 @@ const F: DType = DType::F32;
 
 /// The number of strips that the kernel's stages got.
 fn strips(c: &Case) -> usize {
-    let options = PlanOptions {
-        keep_asm: true,
-        ..PlanOptions::default()
-    };
+    let options = PlanOptions { keep_asm: true, ..PlanOptions::default() };
     let plan = Plan::compile(c.schedule.clone(), &options).expect("compiles");
     plan.asm().expect("kept").matches("; strip_").count()
 }
@@ -147,11 +144,7 @@ fn every_function_gives_the_bits_of_the_narrow_code() {
         c.stage(
             1,
             &[],
-            vec![
-                load(F, x, terms(&[(0, 1)])),
-                unary(op, 0),
-                store(F, out, terms(&[(0, 1)]), 1),
-            ],
+            vec![load(F, x, terms(&[(0, 1)])), unary(op, 0), store(F, out, terms(&[(0, 1)]), 1)],
         );
         c.check(0.0);
         c.check_same();
@@ -211,13 +204,7 @@ fn what_does_not_qualify_runs_as_before() {
     let one = || terms(&[(0, 1)]);
     // a stride, a call, an index
     case(&|x, o| vec![load(F, x, terms(&[(0, 2)])), store(F, o, one(), 0)]);
-    case(&|x, o| {
-        vec![
-            load(F, x, one()),
-            unary(UnaryOp::Sin, 0),
-            store(F, o, one(), 1),
-        ]
-    });
+    case(&|x, o| vec![load(F, x, one()), unary(UnaryOp::Sin, 0), store(F, o, one(), 1)]);
     case(&|x, o| {
         vec![
             load(F, x, one()),
@@ -234,20 +221,10 @@ fn softmax(m: i64, n: i64, x: Vec<Scalar>) -> Case {
     let mut c = Case::new(&[m], Vectorize::Stage);
     let x = c.input(F, x);
     let out = c.output(F, (m * n) as usize);
-    c.kernel().scratch.push(Scratch {
-        dtype: F,
-        len: n as usize,
-    });
+    c.kernel().scratch.push(Scratch { dtype: F, len: n as usize });
     let row = |axis: u32| terms(&[(0, n), (axis, 1)]);
     let scratch = Mem::Scratch(0);
-    c.stage(
-        1,
-        &[n],
-        vec![
-            load(F, x, row(1)),
-            inst(F, Op::Reduce(ReduceOp::Max, Val(0))),
-        ],
-    );
+    c.stage(1, &[n], vec![load(F, x, row(1)), inst(F, Op::Reduce(ReduceOp::Max, Val(0)))]);
     c.stage(
         2,
         &[n],
@@ -256,14 +233,7 @@ fn softmax(m: i64, n: i64, x: Vec<Scalar>) -> Case {
             carry(0, 1),
             binary(BinaryOp::Sub, 0, 1),
             unary(UnaryOp::Exp, 2),
-            inst(
-                F,
-                Op::Store {
-                    mem: scratch,
-                    index: terms(&[(2, 1)]),
-                    value: Val(3),
-                },
-            ),
+            inst(F, Op::Store { mem: scratch, index: terms(&[(2, 1)]), value: Val(3) }),
             inst(F, Op::Reduce(ReduceOp::Sum, Val(3))),
         ],
     );
@@ -271,13 +241,7 @@ fn softmax(m: i64, n: i64, x: Vec<Scalar>) -> Case {
         3,
         &[n],
         vec![
-            inst(
-                F,
-                Op::Load {
-                    mem: scratch,
-                    index: terms(&[(3, 1)]),
-                },
-            ),
+            inst(F, Op::Load { mem: scratch, index: terms(&[(3, 1)]) }),
             carry(1, 5),
             binary(BinaryOp::Div, 0, 1),
             store(F, out, row(3), 2),

@@ -157,9 +157,7 @@ impl Assembler {
                 Address::Indexed(b, i, d) => (b.0, Some(i.0), d),
             },
         };
-        let small = (disp % scale == 0)
-            .then(|| i8::try_from(disp / scale).ok())
-            .flatten();
+        let small = (disp % scale == 0).then(|| i8::try_from(disp / scale).ok()).flatten();
         let mode = match small {
             // without a displacement, rbp and r13 mean something else
             Some(0) if base & 7 != 5 => 0x00,
@@ -169,9 +167,7 @@ impl Assembler {
         match index {
             None if base & 7 != 4 => self.bytes.push(mode | reg | (base & 7)),
             None => self.bytes.extend([mode | reg | 4, 0x20 | (base & 7)]),
-            Some(i) => self
-                .bytes
-                .extend([mode | reg | 4, (i & 7) << 3 | (base & 7)]),
+            Some(i) => self.bytes.extend([mode | reg | 4, (i & 7) << 3 | (base & 7)]),
         }
         match (mode, small) {
             (0x40, Some(d)) => self.bytes.push(d as u8),
@@ -231,8 +227,7 @@ impl Assembler {
     }
 
     fn rex(&mut self, wide: bool, reg: u8, rm: u8) {
-        self.bytes
-            .push(0x40 | u8::from(wide) << 3 | (reg >> 3) << 2 | rm >> 3);
+        self.bytes.push(0x40 | u8::from(wide) << 3 | (reg >> 3) << 2 | rm >> 3);
     }
 
     pub(crate) fn push(&mut self, r: Gpr) {
@@ -252,8 +247,7 @@ impl Assembler {
     /// `to <- from`
     pub(crate) fn mov(&mut self, to: Gpr, from: Gpr) {
         self.rex(true, from.0, to.0);
-        self.bytes
-            .extend([0x89, 0xc0 | (from.0 & 7) << 3 | (to.0 & 7)]);
+        self.bytes.extend([0x89, 0xc0 | (from.0 & 7) << 3 | (to.0 & 7)]);
     }
 
     /// `to <- [base + disp]`; the base is not rsp or r12.

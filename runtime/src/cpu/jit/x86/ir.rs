@@ -126,15 +126,9 @@ impl Body {
     }
 
     fn binary(&mut self, op: Opcode, a: Node, b: Node) -> Node {
-        let commutes = [
-            Opcode::ADD,
-            Opcode::MUL,
-            Opcode::IADD,
-            Opcode::AND,
-            Opcode::OR,
-            Opcode::XOR,
-        ]
-        .contains(&op);
+        let commutes =
+            [Opcode::ADD, Opcode::MUL, Opcode::IADD, Opcode::AND, Opcode::OR, Opcode::XOR]
+                .contains(&op);
         self.push(Inst::Binary(op, commutes, a, b))
     }
 

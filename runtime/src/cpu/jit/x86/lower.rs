@@ -5,18 +5,8 @@ use super::ir::{Body, Fold, Inst, Node, predicate};
 use super::regalloc::{Liveness, OutOfRegisters, Registers, is_uniform};
 
 /// Registers that hold the streams' addresses; the last six are the caller's.
-const STREAMS: [Gpr; 10] = [
-    Gpr(8),
-    Gpr(9),
-    Gpr(10),
-    Gpr(11),
-    Gpr(3),
-    Gpr(5),
-    Gpr(12),
-    Gpr(13),
-    Gpr(14),
-    Gpr(15),
-];
+const STREAMS: [Gpr; 10] =
+    [Gpr(8), Gpr(9), Gpr(10), Gpr(11), Gpr(3), Gpr(5), Gpr(12), Gpr(13), Gpr(14), Gpr(15)];
 /// How many of them the caller does not expect to find again.
 const SCRATCH: usize = 4;
 
@@ -98,11 +88,8 @@ impl<'b> Lower<'b> {
         let hoisted = order.len().min(32usize.saturating_sub(taken));
         // accumulators are at the upper end, hoisted values below them
         let top = 32 - accumulators;
-        let fixed = order[..hoisted]
-            .iter()
-            .enumerate()
-            .map(|(i, &v)| (v, (top - 1 - i) as u8))
-            .collect();
+        let fixed =
+            order[..hoisted].iter().enumerate().map(|(i, &v)| (v, (top - 1 - i) as u8)).collect();
         Ok(Lower {
             asm,
             body,
@@ -335,21 +322,13 @@ impl<'b> Lower<'b> {
         }
         let over = |regs: &mut Registers<'_>, v: Node| regs.dies(v) && regs.held(v).is_some();
         // the factor in a register first, the one that may come from memory second
-        let (a, b) = if regs.held(a).is_none() {
-            (b, a)
-        } else {
-            (a, b)
-        };
+        let (a, b) = if regs.held(a).is_none() { (b, a) } else { (a, b) };
         let (op, r, x, y) = if over(regs, c) {
             let x = regs.read(asm, a)?;
             let r = regs.read(asm, c)?;
             (Opcode::FMA231, r, x, regs.source(b))
         } else {
-            let (a, b) = if !over(regs, a) && over(regs, b) {
-                (b, a)
-            } else {
-                (a, b)
-            };
+            let (a, b) = if !over(regs, a) && over(regs, b) { (b, a) } else { (a, b) };
             if over(regs, a) {
                 let r = regs.read(asm, a)?;
                 if regs.held(c).is_none() {

@@ -59,11 +59,7 @@ impl Liveness {
             }
             pressure = pressure.max(now);
         }
-        Liveness {
-            live,
-            uses,
-            pressure,
-        }
+        Liveness { live, uses, pressure }
     }
 
     fn last(&self, v: Node) -> u32 {

@@ -37,21 +37,14 @@ pub(crate) fn strip_of(kernel: &Kernel, s: usize, facts: &StageFacts) -> Option<
         lanes: axis.id,
         grid: kernel.vectorize == Vectorize::Grid,
         nodes: vec![None; stage.body.len()],
-        strip: Strip {
-            function: None,
-            streams: Vec::new(),
-            params: Vec::new(),
-            folds: 0,
-        },
+        strip: Strip { function: None, streams: Vec::new(), params: Vec::new(), folds: 0 },
     };
     for i in 0..stage.body.len() {
         if !facts.invariant[i] {
             t.inst(i)?;
         }
     }
-    let Translate {
-        mut body, strip, ..
-    } = t;
+    let Translate { mut body, strip, .. } = t;
     if body.unsupported
         || body.insts.len() > MAX_BODY
         || !body.insts.iter().any(Inst::is_effect)
@@ -67,10 +60,8 @@ pub(crate) fn strip_of(kernel: &Kernel, s: usize, facts: &StageFacts) -> Option<
         11..=24 => 2,
         _ => 1,
     };
-    let unroll = [4, 2, 1]
-        .into_iter()
-        .find(|&u| u <= wish && axis.extent >= 16 * i64::from(u))
-        .unwrap_or(1);
+    let unroll =
+        [4, 2, 1].into_iter().find(|&u| u <= wish && axis.extent >= 16 * i64::from(u)).unwrap_or(1);
     let shape = Shape {
         unroll,
         single: axis.extent / 16 % i64::from(unroll) != 0,
@@ -143,16 +134,11 @@ impl Translate<'_> {
 
     /// A value that must be a truth value.
     fn truth(&mut self, v: Val) -> Option<Node> {
-        (self.dtype(v) == DType::Bool)
-            .then(|| self.get(v))
-            .flatten()
+        (self.dtype(v) == DType::Bool).then(|| self.get(v)).flatten()
     }
 
     fn stream(&mut self, i: usize, mem: Mem, index: &Index) -> Option<u32> {
-        let uniform = index
-            .dynamic
-            .iter()
-            .all(|d| self.facts.invariant[d.0.0 as usize]);
+        let uniform = index.dynamic.iter().all(|d| self.facts.invariant[d.0.0 as usize]);
         let lanes_apart = self.grid && matches!(mem, Mem::Scratch(_));
         if !uniform || lanes_apart || index.stride(self.lanes) != 1 {
             return None;
@@ -178,12 +164,7 @@ impl Translate<'_> {
                 let s = self.stream(i, *mem, index)?;
                 self.body.push(Inst::Store(s, v))
             }
-            Op::Update {
-                op,
-                mem,
-                index,
-                value,
-            } if float => {
+            Op::Update { op, mem, index, value } if float => {
                 let new = self.float(*value)?;
                 let from = self.stream(i, *mem, index)?;
                 let to = self.stream(i, *mem, index)?;

@@ -191,11 +191,7 @@ fn masks_and_integers() {
 }
 
 fn plain(unroll: u32) -> Shape {
-    Shape {
-        unroll,
-        single: true,
-        tail: true,
-    }
+    Shape { unroll, single: true, tail: true }
 }
 
 #[test]
@@ -224,10 +220,7 @@ fn more_values_than_registers_go_to_the_stack() {
     b.push(Inst::Store(1, sum));
     b.streams = 2;
     let text = disassemble(&lower(&b, plain(1)).expect("fits"));
-    let spills = text
-        .iter()
-        .filter(|l| l.starts_with("vmovups [rsp"))
-        .count();
+    let spills = text.iter().filter(|l| l.starts_with("vmovups [rsp")).count();
     assert!(spills >= 8, "{text:#?}");
     assert!(text.iter().any(|l| l.starts_with("sub rsp")));
 }

@@ -7,9 +7,7 @@ fn numbers(n: usize, seed: u64) -> Vec<f32> {
     let mut state = seed;
     (0..n)
         .map(|_| {
-            state = state
-                .wrapping_mul(6364136223846793005)
-                .wrapping_add(1442695040888963407);
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             (state >> 40) as f32 / (1 << 23) as f32 - 1.0
         })
         .collect()
@@ -22,9 +20,7 @@ fn plain(q: &[f32], k: &[f32], v: &[f32], d: usize, causal: bool, mask: &[f32]) 
     for i in 0..m {
         let seen = if causal { n.min(i + 1) } else { n };
         let score = |j: usize| -> f64 {
-            let dot: f64 = (0..d)
-                .map(|p| f64::from(q[i * d + p]) * f64::from(k[j * d + p]))
-                .sum();
+            let dot: f64 = (0..d).map(|p| f64::from(q[i * d + p]) * f64::from(k[j * d + p])).sum();
             dot * 3.0 + f64::from(mask[j])
         };
         let max = (0..seen).map(score).fold(f64::NEG_INFINITY, f64::max);
@@ -41,13 +37,7 @@ fn plain(q: &[f32], k: &[f32], v: &[f32], d: usize, causal: bool, mask: &[f32]) 
 
 #[test]
 fn agrees_with_the_plaicolumnsway() {
-    for (m, n, d) in [
-        (1, 1, 1),
-        (3, 5, 4),
-        (50, 300, 20),
-        (100, 530, 64),
-        (130, 97, 40),
-    ] {
+    for (m, n, d) in [(1, 1, 1), (3, 5, 4), (50, 300, 20), (100, 530, 64), (130, 97, 40)] {
         for causal in [false, true] {
             let (q, k, v) = (numbers(m * d, 1), numbers(n * d, 2), numbers(n * d, 3));
             let mask = numbers(n, 4);
@@ -68,10 +58,7 @@ fn agrees_with_the_plaicolumnsway() {
             .unwrap();
             let want = plain(&q, &k, &v, d, causal, &mask);
             for (i, (x, y)) in out.iter().zip(&want).enumerate() {
-                assert!(
-                    (f64::from(*x) - y).abs() < 1e-5,
-                    "{m}x{n}x{d} {causal} {i}: {x} {y}"
-                );
+                assert!((f64::from(*x) - y).abs() < 1e-5, "{m}x{n}x{d} {causal} {i}: {x} {y}");
             }
         }
     }

@@ -149,11 +149,8 @@ fn log1p(x: C) -> C {
     let shifted = C::new(1.0 + x.re, x.im);
     // |1 + x|^2 - 1
     let excess = x.re * (2.0 + x.re) + x.im * x.im;
-    let size = if excess.abs() < 0.5 {
-        excess.ln_1p() / 2.0
-    } else {
-        shifted.re.hypot(shifted.im).ln()
-    };
+    let size =
+        if excess.abs() < 0.5 { excess.ln_1p() / 2.0 } else { shifted.re.hypot(shifted.im).ln() };
     C::new(size, shifted.im.atan2(shifted.re))
 }
 
@@ -162,14 +159,7 @@ fn tanh(x: C) -> C {
         return C::new(1f64.copysign(x.re), 0f64.copysign(x.im));
     }
     if x.im == 0.0 || x.re == 0.0 && !x.im.is_finite() {
-        return C::new(
-            x.re.tanh(),
-            if x.re == 0.0 && x.im != 0.0 {
-                f64::NAN
-            } else {
-                x.im
-            },
-        );
+        return C::new(x.re.tanh(), if x.re == 0.0 && x.im != 0.0 { f64::NAN } else { x.im });
     }
     if x.re.abs() > 20.0 && x.im.is_finite() {
         // the next terms are below the last digit
@@ -190,10 +180,7 @@ fn asinh(x: C) -> C {
         return x;
     }
     let ix = turned(x);
-    let (plus, minus) = (
-        sqrt(C::new(1.0 + ix.re, ix.im)),
-        sqrt(C::new(1.0 - ix.re, -ix.im)),
-    );
+    let (plus, minus) = (sqrt(C::new(1.0 + ix.re, ix.im)), sqrt(C::new(1.0 - ix.re, -ix.im)));
     if !(plus.re.is_finite() && minus.re.is_finite()) || x.re.hypot(x.im) > 1e150 {
         let far = ln(C::new(x.re.abs(), x.im)) + std::f64::consts::LN_2;
         return C::new(far.re.copysign(x.re), far.im);
@@ -211,10 +198,7 @@ fn acos(x: C) -> C {
     if x.re == 0.0 && x.im.is_nan() {
         return C::new(std::f64::consts::FRAC_PI_2, x.im);
     }
-    let (minus, plus) = (
-        sqrt(C::new(1.0 - x.re, -x.im)),
-        sqrt(C::new(1.0 + x.re, x.im)),
-    );
+    let (minus, plus) = (sqrt(C::new(1.0 - x.re, -x.im)), sqrt(C::new(1.0 + x.re, x.im)));
     let re = 2.0 * minus.re.atan2(plus.re);
     let im = (plus.re * minus.im - plus.im * minus.re).asinh();
     C::new(re, im)
@@ -227,10 +211,7 @@ fn acosh(x: C) -> C {
     if x.re == 0.0 && x.im.is_nan() {
         return C::new(x.im, std::f64::consts::FRAC_PI_2);
     }
-    let (minus, plus) = (
-        sqrt(C::new(x.re - 1.0, x.im)),
-        sqrt(C::new(x.re + 1.0, x.im)),
-    );
+    let (minus, plus) = (sqrt(C::new(x.re - 1.0, x.im)), sqrt(C::new(x.re + 1.0, x.im)));
     let re = (minus.re * plus.re + minus.im * plus.im).asinh();
     let im = 2.0 * minus.im.atan2(plus.re);
     C::new(re, im)
@@ -261,11 +242,7 @@ fn atanh(x: C) -> C {
 pub(super) fn pow(x: C, y: C) -> C {
     if y.re == 0.0 && y.im == 0.0 {
         let zero = x.re == 0.0 && x.im == 0.0;
-        return if zero {
-            C::new(f64::NAN, f64::NAN)
-        } else {
-            ONE
-        };
+        return if zero { C::new(f64::NAN, f64::NAN) } else { ONE };
     }
     if x.re == 0.0 && x.im == 0.0 && y.re > 0.0 && y.im == 0.0 {
         return C::new(0.0, 0.0);

@@ -28,12 +28,7 @@ pub(in crate::cpu::kernels) fn part<'a>(
         Part::Real => 0,
         Part::Imaginary => dtype.size(),
     };
-    Strided {
-        ptr: a.ptr.wrapping_add(skip),
-        dtype,
-        sizes: a.sizes,
-        strides,
-    }
+    Strided { ptr: a.ptr.wrapping_add(skip), dtype, sizes: a.sizes, strides }
 }
 
 /// A complex number whose parts are computed with.

@@ -25,11 +25,7 @@ pub(in super::super) unsafe fn reduce(
     a: Strided<'_>,
 ) -> Result<(), KernelError> {
     let tests = matches!(op, ReduceOp::Any | ReduceOp::All);
-    let fits = if tests {
-        out.dtype == DType::Bool
-    } else {
-        out.dtype == a.dtype
-    };
+    let fits = if tests { out.dtype == DType::Bool } else { out.dtype == a.dtype };
     if !fits || matches!(op, ReduceOp::Max | ReduceOp::Min) {
         return Err(KernelError::unsupported(op, a.dtype));
     }
@@ -64,35 +60,16 @@ unsafe fn fold<T: Copy + Sync, A: Copy>(
     let rank = a.sizes.len();
     let reduced = |d: usize| out.sizes[d] == 1 && a.sizes[d] != 1;
     let pick = |keep: bool, of: &[i64]| -> SmallVec<[i64; 6]> {
-        (0..rank)
-            .filter(|&d| reduced(d) != keep)
-            .map(|d| of[d])
-            .collect()
+        (0..rank).filter(|&d| reduced(d) != keep).map(|d| of[d]).collect()
     };
-    let (sizes, to, from) = (
-        pick(true, out.sizes),
-        pick(true, out.strides),
-        pick(true, a.strides),
-    );
+    let (sizes, to, from) = (pick(true, out.sizes), pick(true, out.strides), pick(true, a.strides));
     let (inner_sizes, inner_strides) = (pick(false, a.sizes), pick(false, a.strides));
     let outer = Nest::new(&[
-        Strided {
-            sizes: &sizes,
-            strides: &to,
-            ..out
-        },
-        Strided {
-            sizes: &sizes,
-            strides: &from,
-            ..a
-        },
+        Strided { sizes: &sizes, strides: &to, ..out },
+        Strided { sizes: &sizes, strides: &from, ..a },
     ]);
     let n: usize = inner_sizes.iter().product::<i64>() as usize;
-    let inner = Nest::new(&[Strided {
-        sizes: &inner_sizes,
-        strides: &inner_strides,
-        ..a
-    }]);
+    let inner = Nest::new(&[Strided { sizes: &inner_sizes, strides: &inner_strides, ..a }]);
     let base = a.ptr as isize;
     let offset = |i: usize| inner.element(i)[0] as isize - base;
     // the sum of elements begin .. end of the group at `p`
@@ -141,8 +118,5 @@ fn pairwise<T: Copy>(
         return join(identity, part(begin, end));
     }
     let middle = begin + (n / 2).next_multiple_of(BLOCK).min(n - 1);
-    join(
-        pairwise(begin, middle, identity, join, part),
-        pairwise(middle, end, identity, join, part),
-    )
+    join(pairwise(begin, middle, identity, join, part), pairwise(middle, end, identity, join, part))
 }

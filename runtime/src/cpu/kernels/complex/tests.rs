@@ -6,12 +6,7 @@ use straightline_passes::schedule::loops::ReduceOp;
 type C = Complex<f64>;
 
 fn view<'a, T>(data: &mut [T], dtype: DType, sizes: &'a [i64], strides: &'a [i64]) -> Strided<'a> {
-    Strided {
-        ptr: data.as_mut_ptr().cast(),
-        dtype,
-        sizes,
-        strides,
-    }
+    Strided { ptr: data.as_mut_ptr().cast(), dtype, sizes, strides }
 }
 
 fn written<'a, T>(
@@ -35,12 +30,8 @@ fn size(x: C) -> f64 {
 
 fn one(op: UnaryOp, x: C) -> C {
     let (mut a, mut out) = ([x], [C::new(0.0, 0.0)]);
-    unary(
-        op,
-        written(&mut out, DType::C128, &[1], &[1]),
-        input(&mut a, DType::C128, &[1], &[1]),
-    )
-    .unwrap();
+    unary(op, written(&mut out, DType::C128, &[1], &[1]), input(&mut a, DType::C128, &[1], &[1]))
+        .unwrap();
     out[0]
 }
 
@@ -74,32 +65,17 @@ fn copies_go_part_by_part() {
     let mut wide = [C::new(0.0, 0.0); 2];
     let mut ints = [0i32; 2];
     let mut truths = [7u8; 2];
-    copy(
-        written(&mut wide, DType::C128, &[2], &[1]),
-        input(&mut c, DType::C64, &[2], &[1]),
-    )
-    .unwrap();
-    copy(
-        written(&mut ints, DType::I32, &[2], &[1]),
-        input(&mut c, DType::C64, &[2], &[1]),
-    )
-    .unwrap();
-    copy(
-        written(&mut truths, DType::Bool, &[2], &[1]),
-        input(&mut c, DType::C64, &[2], &[1]),
-    )
-    .unwrap();
+    copy(written(&mut wide, DType::C128, &[2], &[1]), input(&mut c, DType::C64, &[2], &[1]))
+        .unwrap();
+    copy(written(&mut ints, DType::I32, &[2], &[1]), input(&mut c, DType::C64, &[2], &[1]))
+        .unwrap();
+    copy(written(&mut truths, DType::Bool, &[2], &[1]), input(&mut c, DType::C64, &[2], &[1]))
+        .unwrap();
     assert_eq!(wide, [C::new(1.5, -2.0), C::new(0.0, 3.0)]);
     assert_eq!((ints, truths), ([1, 0], [1, 1]));
-    copy(
-        written(&mut wide, DType::C128, &[2], &[1]),
-        input(&mut ints, DType::I32, &[2], &[1]),
-    )
-    .unwrap();
-    fill(
-        written(&mut c, DType::C64, &[2], &[1]),
-        Scalar::Complex(1.0, 2.0),
-    );
+    copy(written(&mut wide, DType::C128, &[2], &[1]), input(&mut ints, DType::I32, &[2], &[1]))
+        .unwrap();
+    fill(written(&mut c, DType::C64, &[2], &[1]), Scalar::Complex(1.0, 2.0));
     assert_eq!(wide, [C::new(1.0, 0.0), C::new(0.0, 0.0)]);
     assert_eq!(c, [Complex::new(1.0, 2.0); 2]);
 }

@@ -22,9 +22,8 @@ struct Image {
 impl Image {
     fn new(g: &Geometry) -> Image {
         let phases = [0, 1, 2].map(|d| {
-            let mut used: Vec<usize> = (0..g.kernel[d])
-                .map(|k| k * g.dilation[d] % g.stride[d])
-                .collect();
+            let mut used: Vec<usize> =
+                (0..g.kernel[d]).map(|k| k * g.dilation[d] % g.stride[d]).collect();
             used.sort_unstable();
             used.dedup();
             used
@@ -62,10 +61,7 @@ impl Image {
     fn offsets(&self, g: &Geometry, channels: usize) -> Vec<u32> {
         let at = |d: usize, k: usize| {
             let reach = k * g.dilation[d];
-            let phase = self.phases[d]
-                .iter()
-                .position(|p| *p == reach % g.stride[d])
-                .unwrap_or(0);
+            let phase = self.phases[d].iter().position(|p| *p == reach % g.stride[d]).unwrap_or(0);
             (phase, reach / g.stride[d])
         };
         let mut taps = Vec::with_capacity(g.taps());
@@ -93,9 +89,7 @@ impl Image {
     unsafe fn fill<T: Copy + Default>(&self, g: &Geometry, input: *const T, out: *mut T) {
         let mut out = out;
         let coordinate = |d: usize, phase: usize, x: usize| {
-            (x * g.stride[d] + phase)
-                .checked_sub(g.padding[d])
-                .filter(|at| *at < g.input[d])
+            (x * g.stride[d] + phase).checked_sub(g.padding[d]).filter(|at| *at < g.input[d])
         };
         let width = self.sizes[2];
         let (stride, pad) = (g.stride[2], g.padding[2]);
@@ -185,10 +179,7 @@ pub(super) unsafe fn forward<T: Number + Panelled>(
     let height = if columns >= 8 {
         outputs
     } else {
-        outputs
-            .div_ceil(8 / columns)
-            .next_multiple_of(12)
-            .min(outputs)
+        outputs.div_ceil(8 / columns).next_multiple_of(12).min(outputs)
     };
     let rows = outputs.div_ceil(height);
     let run = |base: Shared<T>, n_image: usize, group: usize, part: usize| {
@@ -258,12 +249,7 @@ pub(super) unsafe fn forward<T: Number + Panelled>(
             });
             each(g.groups * parts, work * g.groups, &|i| {
                 let group = i / parts;
-                run(
-                    Shared(padded.at(group * inputs * channel)),
-                    n_image,
-                    group,
-                    i % parts,
-                );
+                run(Shared(padded.at(group * inputs * channel)), n_image, group, i % parts);
             });
         });
     }

@@ -82,9 +82,7 @@ impl Geometry {
         let offset = k * self.dilation[dim];
         // position x sees input element x * stride + offset - padding
         let begin = padding.saturating_sub(offset).div_ceil(stride);
-        let end = (self.input[dim] + padding)
-            .saturating_sub(offset)
-            .div_ceil(stride);
+        let end = (self.input[dim] + padding).saturating_sub(offset).div_ceil(stride);
         let end = end.min(self.output[dim]);
         (begin.min(end), end)
     }

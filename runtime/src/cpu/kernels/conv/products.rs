@@ -34,11 +34,7 @@ fn check(operands: &[(&Strided<'_>, usize)]) -> Result<DType, KernelError> {
     for (t, numel) in operands {
         same_dtype(NAME, &[first, t])?;
         row_major(NAME, &[t])?;
-        ask(
-            NAME,
-            t.numel() == *numel,
-            "operands of the sizes of its geometry",
-        )?;
+        ask(NAME, t.numel() == *numel, "operands of the sizes of its geometry")?;
         ask(NAME, t.is_aligned(), "aligned elements")?;
     }
     Ok(first.dtype)
@@ -67,16 +63,9 @@ pub fn convolve(
         (&input, g.inputs()),
         (&weight, g.weights()),
         (&output, g.outputs()),
-        (
-            bias.as_ref().unwrap_or(&input),
-            bias.map_or(g.inputs(), |_| g.out_channels),
-        ),
+        (bias.as_ref().unwrap_or(&input), bias.map_or(g.inputs(), |_| g.out_channels)),
     ])?;
-    let (from, by, plus) = (
-        input.ptr.cast_const(),
-        weight.ptr.cast_const(),
-        pointer(bias),
-    );
+    let (from, by, plus) = (input.ptr.cast_const(), weight.ptr.cast_const(), pointer(bias));
     // SAFETY: dense operands of the geometry's sizes, as has been checked.
     unsafe { numbers!(dtype, forward(dtype, g, from, by, plus, output.ptr)) }
     Ok(())
@@ -100,16 +89,9 @@ pub fn scatter(
         (&output, g.outputs()),
         (&weight, g.weights()),
         (&input, g.inputs()),
-        (
-            bias.as_ref().unwrap_or(&input),
-            bias.map_or(g.inputs(), |_| g.in_channels),
-        ),
+        (bias.as_ref().unwrap_or(&input), bias.map_or(g.inputs(), |_| g.in_channels)),
     ])?;
-    let (from, by, plus) = (
-        output.ptr.cast_const(),
-        weight.ptr.cast_const(),
-        pointer(bias),
-    );
+    let (from, by, plus) = (output.ptr.cast_const(), weight.ptr.cast_const(), pointer(bias));
     // SAFETY: as in `convolve`.
     unsafe { numbers!(dtype, backward(dtype, g, from, by, plus, input.ptr)) }
     Ok(())
@@ -124,11 +106,8 @@ pub fn weight_gradient(
 ) -> Result<(), KernelError> {
     apart(NAME, &[input, grad_output])?;
     let (input, grad_output, weight) = (input.raw(), grad_output.raw(), weight.raw());
-    let dtype = check(&[
-        (&input, g.inputs()),
-        (&grad_output, g.outputs()),
-        (&weight, g.weights()),
-    ])?;
+    let dtype =
+        check(&[(&input, g.inputs()), (&grad_output, g.outputs()), (&weight, g.weights())])?;
     let (from, by) = (input.ptr.cast_const(), grad_output.ptr.cast_const());
     // SAFETY: as in `convolve`.
     unsafe { numbers!(dtype, weights(dtype, g, from, by, weight.ptr)) }
@@ -139,10 +118,7 @@ pub fn weight_gradient(
 ///
 /// As [`matmul::gemm`].
 unsafe fn product(dtype: DType, a: MatRef, b: MatRef, out: MatMut, addend: Option<MatRef>) {
-    let scaling = Scaling {
-        addend: addend.map(|mat| (Scalar::Int(1), mat)),
-        ..Scaling::default()
-    };
+    let scaling = Scaling { addend: addend.map(|mat| (Scalar::Int(1), mat)), ..Scaling::default() };
     // SAFETY: the caller's contract.
     let result = unsafe { matmul::gemm(dtype, a, b, out, scaling) };
     debug_assert!(result.is_ok(), "the sizes come from one geometry");
@@ -166,10 +142,7 @@ unsafe fn forward<T: Number>(
     output: *mut u8,
 ) {
     let (weight, bias) = (weight.cast::<T>(), bias.cast::<T>());
-    let (input, output) = (
-        Shared(input.cast_mut().cast::<T>()),
-        Shared(output.cast::<T>()),
-    );
+    let (input, output) = (Shared(input.cast_mut().cast::<T>()), Shared(output.cast::<T>()));
     let (weight, bias) = (Shared(weight.cast_mut()), Shared(bias.cast_mut()));
     let (plane, positions) = (g.input_plane(), g.output_plane());
     let (inputs, outputs) = (g.group_inputs(), g.group_outputs());
@@ -184,11 +157,7 @@ unsafe fn forward<T: Number>(
             let c = o / outputs;
             // SAFETY: the caller's contract; each call writes a plane of its own.
             unsafe {
-                let bias = if bias.0.is_null() {
-                    T::default()
-                } else {
-                    *bias.at(o)
-                };
+                let bias = if bias.0.is_null() { T::default() } else { *bias.at(o) };
                 depthwise::channel(
                     g,
                     input.at((n * g.in_channels + c) * plane),
@@ -217,11 +186,7 @@ unsafe fn forward<T: Number>(
             }
         }
     }
-    let block = if pointwise {
-        positions
-    } else {
-        block_of::<T>(k, positions)
-    };
+    let block = if pointwise { positions } else { block_of::<T>(k, positions) };
     let blocks = positions.div_ceil(block);
     each(g.batch * g.groups * blocks, work, &|i| {
         let (image, begin) = (i / blocks, i % blocks * block);
@@ -231,11 +196,7 @@ unsafe fn forward<T: Number>(
         let first = group * outputs;
         let a = MatRef::row_major(weight.at(first * k).cast_const().cast(), outputs, k);
         let target = output.at((n * g.out_channels + first) * positions + begin);
-        let c = MatMut::new(
-            target.cast(),
-            (outputs, end - begin),
-            (positions as isize, 1),
-        );
+        let c = MatMut::new(target.cast(), (outputs, end - begin), (positions as isize, 1));
         let addend = (!bias.0.is_null()).then(|| {
             let bias = bias.at(first).cast_const().cast();
             MatRef::new(bias, (outputs, end - begin), (1, 0))
@@ -267,14 +228,9 @@ unsafe fn backward<T: Number>(
     bias: *const u8,
     input: *mut u8,
 ) {
-    let (output, weight) = (
-        Shared(output.cast_mut().cast::<T>()),
-        Shared(weight.cast_mut().cast::<T>()),
-    );
-    let (bias, input) = (
-        Shared(bias.cast_mut().cast::<T>()),
-        Shared(input.cast::<T>()),
-    );
+    let (output, weight) =
+        (Shared(output.cast_mut().cast::<T>()), Shared(weight.cast_mut().cast::<T>()));
+    let (bias, input) = (Shared(bias.cast_mut().cast::<T>()), Shared(input.cast::<T>()));
     let (plane, positions) = (g.input_plane(), g.output_plane());
     let (inputs, outputs) = (g.group_inputs(), g.group_outputs());
     let taps = g.taps();
@@ -294,11 +250,7 @@ unsafe fn backward<T: Number>(
         // SAFETY: the caller's contract; each call writes channels of its own.
         unsafe {
             for c in 0..channels {
-                let value = if bias.0.is_null() {
-                    T::default()
-                } else {
-                    *bias.at(first + c)
-                };
+                let value = if bias.0.is_null() { T::default() } else { *bias.at(first + c) };
                 for x in 0..plane {
                     *target.add(c * plane + x) = value;
                 }
@@ -309,10 +261,7 @@ unsafe fn backward<T: Number>(
             let rows = channels * taps;
             // the transposed weight of these channels
             let a = MatRef::new(
-                weight
-                    .at(group * outputs * inputs * taps + begin * taps)
-                    .cast_const()
-                    .cast(),
+                weight.at(group * outputs * inputs * taps + begin * taps).cast_const().cast(),
                 (rows, outputs),
                 (1, (inputs * taps) as isize),
             );

@@ -69,10 +69,7 @@ fn from_the_right(v: &[f64], tau: f64, a: &mut [f64], n: usize, at: usize) {
     }
     for (k, column) in a[at * n..].chunks_exact_mut(n).enumerate() {
         let factor = tau * if k == 0 { 1.0 } else { v[k] };
-        column
-            .iter_mut()
-            .zip(&sums)
-            .for_each(|(x, s)| *x -= factor * s);
+        column.iter_mut().zip(&sums).for_each(|(x, s)| *x -= factor * s);
     }
 }
 
@@ -305,10 +302,7 @@ impl Quasi<'_> {
             }
         }
         let mut out = vec![0.0; n * n];
-        for (out, x) in out
-            .chunks_exact_mut(n.max(1))
-            .zip(solved.chunks_exact(n.max(1)))
-        {
+        for (out, x) in out.chunks_exact_mut(n.max(1)).zip(solved.chunks_exact(n.max(1))) {
             for (column, x) in self.z.chunks_exact(n.max(1)).zip(x) {
                 out.iter_mut().zip(column).for_each(|(o, z)| *o += x * z);
             }
@@ -431,9 +425,7 @@ mod tests {
         let mut state = seed;
         (0..n)
             .map(|_| {
-                state = state
-                    .wrapping_mul(6364136223846793005)
-                    .wrapping_add(1442695040888963407);
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
             })
             .collect()
@@ -443,9 +435,8 @@ mod tests {
     fn general_matrices_times_their_vectors() {
         let rotation = vec![0.0, 1.0, -1.0, 0.0];
         let triangle = vec![1.0, 0.0, 0.0, 2.0, 3.0, 0.0, 4.0, 5.0, 1.0];
-        let cycle: Vec<f64> = (0..25)
-            .map(|e| f64::from(u8::from(e % 5 == (e / 5 + 1) % 5)))
-            .collect();
+        let cycle: Vec<f64> =
+            (0..25).map(|e| f64::from(u8::from(e % 5 == (e / 5 + 1) % 5))).collect();
         let mut all = vec![(2, rotation), (3, triangle), (5, cycle)];
         all.extend([1, 2, 3, 6, 20, 40, 131].map(|n| (n, numbers(n * n, n as u64))));
         for (n, a) in all {
@@ -458,11 +449,7 @@ mod tests {
                 let pair = im[k] != 0.0;
                 let zero = vec![0.0; n];
                 let x = &v[k * n..(k + 1) * n];
-                let y = if pair {
-                    &v[(k + 1) * n..(k + 2) * n]
-                } else {
-                    &zero[..]
-                };
+                let y = if pair { &v[(k + 1) * n..(k + 2) * n] } else { &zero[..] };
                 assert!((dot(x, x) + dot(y, y) - 1.0).abs() < 1e-12);
                 for i in 0..n {
                     let row = |z: &[f64]| -> f64 { (0..n).map(|j| a[j * n + i] * z[j]).sum() };

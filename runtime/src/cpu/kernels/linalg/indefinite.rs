@@ -103,10 +103,7 @@ fn eliminate_two<T: Field>(a: &mut [T], n: usize, k: usize, hermitian: bool) {
     }
     let mirror = mirrored::<T>(hermitian);
     let off = a[k * n + k + 1];
-    let (d11, d22) = (
-        a[(k + 1) * n + k + 1].over(off),
-        a[k * n + k].over(mirror(off)),
-    );
+    let (d11, d22) = (a[(k + 1) * n + k + 1].over(off), a[k * n + k].over(mirror(off)));
     let scale = T::ONE.over(d11 * d22 - T::ONE);
     for j in k + 2..n {
         let (x, y) = (a[k * n + j], a[(k + 1) * n + j]);
@@ -191,9 +188,8 @@ mod tests {
             let (mut ld, mut pivots) = (a.clone(), vec![0; n]);
             assert_eq!(ldl(&mut ld, n, &mut pivots, false), 0);
             let want: Vec<f64> = (0..n).map(|i| i as f64 - 1.5).collect();
-            let mut x: Vec<f64> = (0..n)
-                .map(|i| (0..n).map(|j| a[j * n + i] * want[j]).sum())
-                .collect();
+            let mut x: Vec<f64> =
+                (0..n).map(|i| (0..n).map(|j| a[j * n + i] * want[j]).sum()).collect();
             ldl_solve(&ld, n, &pivots, &mut x, false);
             for (x, y) in x.iter().zip(&want) {
                 assert!((x - y).abs() < 1e-12, "{n}: {x} {y}");

@@ -197,9 +197,7 @@ fn subtract<T: Field>(y: &mut [T], factor: T, x: &[T]) {
 
 /// The inner product, of the conjugate of `x`.
 fn dot<T: Field>(x: &[T], y: &[T]) -> T {
-    x.iter()
-        .zip(y)
-        .fold(T::default(), |sum, (x, y)| sum + x.conj() * *y)
+    x.iter().zip(y).fold(T::default(), |sum, (x, y)| sum + x.conj() * *y)
 }
 
 /// The sum of the squares of the sizes.

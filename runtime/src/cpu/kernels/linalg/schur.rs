@@ -100,16 +100,8 @@ impl Schur<'_> {
                 let (before, own) = (self.at(k - 1, k - 1), self.at(k, k));
                 let mut size = before.taxi() + own.taxi();
                 if size == 0.0 {
-                    size += if k >= 2 {
-                        self.at(k - 1, k - 2).re.abs()
-                    } else {
-                        0.0
-                    };
-                    size += if k + 1 < n {
-                        self.at(k + 1, k).re.abs()
-                    } else {
-                        0.0
-                    };
+                    size += if k >= 2 { self.at(k - 1, k - 2).re.abs() } else { 0.0 };
+                    size += if k + 1 < n { self.at(k + 1, k).re.abs() } else { 0.0 };
                 }
                 if below.re.abs() <= f64::EPSILON * size {
                     let (x, y) = (below.taxi(), self.at(k - 1, k).taxi());
@@ -249,18 +241,14 @@ impl Schur<'_> {
         }
         let back = by.conj();
         self.h[j * n..j * n + j].iter_mut().for_each(|x| *x *= back);
-        self.z[j * n..(j + 1) * n]
-            .iter_mut()
-            .for_each(|x| *x *= back);
+        self.z[j * n..(j + 1) * n].iter_mut().for_each(|x| *x *= back);
     }
 
     /// The vectors of the triangular form, and by `z` those of the matrix that it came from.
     fn substitute(&self, values: &[C]) -> Vec<C> {
         let n = self.n;
-        let norm: f64 = (0..n)
-            .flat_map(|j| self.h[j * n..=j * n + j].iter())
-            .map(|x| x.taxi())
-            .sum();
+        let norm: f64 =
+            (0..n).flat_map(|j| self.h[j * n..=j * n + j].iter()).map(|x| x.taxi()).sum();
         // whose reciprocal does not overflow
         let floor = (f64::EPSILON * norm).max(f64::MIN_POSITIVE);
         let mut out = vec![C::default(); n * n];
@@ -309,9 +297,7 @@ mod tests {
     fn numbers(n: usize, seed: u64) -> Vec<C> {
         let mut state = seed;
         let mut next = || {
-            state = state
-                .wrapping_mul(6364136223846793005)
-                .wrapping_add(1442695040888963407);
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
         };
         (0..n).map(|_| C::new(next(), next())).collect()
@@ -322,9 +308,8 @@ mod tests {
         let of = |x: &[f64]| x.iter().map(|x| C::of(*x)).collect::<Vec<_>>();
         let turn = of(&[0.0, 1.0, -1.0, 0.0]);
         let triangle = of(&[1.0, 0.0, 0.0, 2.0, 3.0, 0.0, 4.0, 5.0, 1.0]);
-        let cycle: Vec<C> = (0..25)
-            .map(|e| C::of(f64::from(u8::from(e % 5 == (e / 5 + 1) % 5))))
-            .collect();
+        let cycle: Vec<C> =
+            (0..25).map(|e| C::of(f64::from(u8::from(e % 5 == (e / 5 + 1) % 5)))).collect();
         let mut all = vec![(2, turn), (3, triangle), (5, cycle), (3, of(&[0.0; 9]))];
         all.extend([1, 2, 3, 6, 7, 8, 20, 40, 131].map(|n| (n, numbers(n * n, n as u64))));
         for (n, a) in all {

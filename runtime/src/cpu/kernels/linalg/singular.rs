@@ -35,11 +35,7 @@ fn jacobi<T: Field>(a: &mut [T], m: usize, n: usize, v: &mut [T], values: &mut [
     if with_v {
         v.copy_from_slice(&identity(n));
     }
-    let small = if size_of::<T::Part>() == 4 {
-        1e-7
-    } else {
-        1e-15
-    };
+    let small = if size_of::<T::Part>() == 4 { 1e-7 } else { 1e-15 };
     for _ in 0..60 {
         let mut turned = false;
         for p in 0..n {

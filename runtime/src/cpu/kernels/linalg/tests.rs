@@ -4,9 +4,7 @@ type C = Complex<f64>;
 
 /// Numbers without a pattern.
 fn numbers(n: usize) -> Vec<f64> {
-    (0..n)
-        .map(|i| ((i * i + 7 * i + 3) as f64).sin() * 2.0)
-        .collect()
+    (0..n).map(|i| ((i * i + 7 * i + 3) as f64).sin() * 2.0).collect()
 }
 
 /// An `n` by `n` matrix.
@@ -19,9 +17,7 @@ fn complex(n: usize) -> Vec<C> {
 fn spread(n: usize) -> Vec<f64> {
     let mut state = n as u64;
     let mut next = || {
-        state = state
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
     };
     (0..n).map(|_| next()).collect()
@@ -73,9 +69,7 @@ fn factors<T: Field<Part = f64>>(a: &[T], n: usize) {
     let (mut f, mut tau, mut q) = (a.to_vec(), vec![T::default(); n], identity(n));
     qr(&mut f, n, n, &mut tau);
     orthogonal(&f, n, &tau, &mut q, n);
-    let r: Vec<T> = (0..n * n)
-        .map(|e| if e % n <= e / n { f[e] } else { T::default() })
-        .collect();
+    let r: Vec<T> = (0..n * n).map(|e| if e % n <= e / n { f[e] } else { T::default() }).collect();
     near(&product(&q, &r, n), a);
     near(&product(&adjoint(&q, n), &q, n), &identity(n));
     assert!((0..n).all(|i| r[i * (n + 1)].im() == 0.0));
@@ -93,9 +87,7 @@ fn spectra<T: Field<Part = f64>>(a: &[T], n: usize) {
     near(&product(&adjoint(&v, n), &v, n), &identity(n));
     assert!(s.windows(2).all(|s| s[0] >= s[1]));
 
-    let h: Vec<T> = (a.iter().zip(&adjoint(a, n)))
-        .map(|(x, y)| *x + *y)
-        .collect();
+    let h: Vec<T> = (a.iter().zip(&adjoint(a, n))).map(|(x, y)| *x + *y).collect();
     let (mut v, mut w) = (h.clone(), vec![0.0; n]);
     assert_eq!(hermitian(&mut v, n, &mut w, true), 0);
     assert!(w.windows(2).all(|w| w[0] <= w[1]));
@@ -121,9 +113,8 @@ fn indefinite<T: Field<Part = f64>>(a: &[T], n: usize, hermitian: bool) {
     assert_eq!(ldl(&mut ld, n, &mut pivots, hermitian), 0);
     let mut x = a[..n].to_vec();
     ldl_solve(&ld, n, &pivots, &mut x, hermitian);
-    let back: Vec<T> = (0..n)
-        .map(|i| (0..n).fold(T::default(), |sum, j| sum + s[j * n + i] * x[j]))
-        .collect();
+    let back: Vec<T> =
+        (0..n).map(|i| (0..n).fold(T::default(), |sum, j| sum + s[j * n + i] * x[j])).collect();
     near(&back, &a[..n]);
 }
 
@@ -161,10 +152,7 @@ fn what_has_no_factor_is_named() {
     assert_eq!(cholesky(&mut [1.0, 2.0, 2.0, 1.0], 2, false), 2);
     let i = C::new(0.0, 1.0);
     // the imaginary part of the diagonal is not read
-    assert_eq!(
-        cholesky(&mut [C::ONE + i, i, -i, C::of(2.0) + i], 2, false),
-        0
-    );
+    assert_eq!(cholesky(&mut [C::ONE + i, i, -i, C::of(2.0) + i], 2, false), 0);
     assert!(hermitian(&mut [f64::NAN; 4], 2, &mut [0.0; 2], true) > 0);
 }
 
@@ -286,9 +274,7 @@ fn spectra_at_the_margins() {
 #[test]
 fn a_large_matrix_with_too_few_vectors() {
     let n = 140;
-    let a: Vec<f64> = (0..n * n)
-        .map(|e| if e % n <= e / n { 1.0 } else { 0.0 })
-        .collect();
+    let a: Vec<f64> = (0..n * n).map(|e| if e % n <= e / n { 1.0 } else { 0.0 }).collect();
     let (mut v, mut re, mut im) = (a.clone(), vec![0.0; n], vec![0.0; n]);
     assert_eq!(general(&mut v, n, &mut re, &mut im, true), 0);
     assert!(v.iter().all(|x| x.is_finite()));
@@ -319,9 +305,8 @@ fn reflects<T: Field<Part = f64>>(a: &[T], m: usize, n: usize) {
         near(&q[last * m..], &one);
         let mut back = q.clone();
         reflect_all(&f, m, &tau, &mut back, true);
-        let eye: Vec<T> = (0..m * columns)
-            .map(|e| if e % m == e / m { T::ONE } else { T::default() })
-            .collect();
+        let eye: Vec<T> =
+            (0..m * columns).map(|e| if e % m == e / m { T::ONE } else { T::default() }).collect();
         near(&back, &eye);
         reflect_all(&f, m, &tau, &mut back, false);
         near(&back, &q);

@@ -32,12 +32,7 @@ pub fn solve_triangular<T: Field>(
     let transposed = form != Form::Plain;
     let many = n >= SOLVED.0 && b.len() >= SOLVED.1 * n;
     if many && divides(a, n, upper, unit) && finite(b) {
-        let how = Triangle {
-            upper,
-            unit,
-            transposed,
-            conjugated: form == Form::Adjoint,
-        };
+        let how = Triangle { upper, unit, transposed, conjugated: form == Form::Adjoint };
         return T::solve(a, n, b, how);
     }
     let element = |x: T| if form == Form::Adjoint { x.conj() } else { x };
@@ -74,11 +69,7 @@ pub fn solve_triangular<T: Field>(
 /// Whether a triangle has finite elements, and a diagonal whose reciprocals serve as well.
 fn divides<T: Field>(a: &[T], n: usize, upper: bool, unit: bool) -> bool {
     a.chunks_exact(n).enumerate().all(|(j, column)| {
-        let rest = if upper {
-            &column[..j]
-        } else {
-            &column[j + 1..]
-        };
+        let rest = if upper { &column[..j] } else { &column[j + 1..] };
         finite(rest) && (unit || moderate(column[j]))
     })
 }

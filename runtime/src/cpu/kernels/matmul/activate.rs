@@ -57,9 +57,7 @@ impl<T: Float + Lane> Activate<T> {
     fn each<S: Simd<Elem = T>>(&self, mut s: S, f: impl Fn(&mut S, S::F) -> S::F) {
         for i in 0..self.rows {
             let row = self.c.wrapping_offset(i as isize * self.c_row);
-            let residual = self
-                .residual
-                .wrapping_offset(i as isize * self.residual_row);
+            let residual = self.residual.wrapping_offset(i as isize * self.residual_row);
             let mut j = 0;
             while j < self.cols {
                 let n = (self.cols - j).min(S::LANES);
@@ -67,19 +65,11 @@ impl<T: Float + Lane> Activate<T> {
                 // `Activate::run`.
                 unsafe {
                     let p = row.wrapping_add(j);
-                    let x = if n == S::LANES {
-                        s.load(p)
-                    } else {
-                        s.load_partial(p, n)
-                    };
+                    let x = if n == S::LANES { s.load(p) } else { s.load_partial(p, n) };
                     let mut x = f(&mut s, x);
                     if !self.residual.is_null() {
                         let r = residual.wrapping_add(j);
-                        let r = if n == S::LANES {
-                            s.load(r)
-                        } else {
-                            s.load_partial(r, n)
-                        };
+                        let r = if n == S::LANES { s.load(r) } else { s.load_partial(r, n) };
                         x = s.add(x, r);
                     }
                     if n == S::LANES {

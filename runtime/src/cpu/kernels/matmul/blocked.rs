@@ -31,11 +31,7 @@ impl Blocks {
     /// too often, with more a panel and a tile of rows crowd each other out of the first cache. A
     /// block of rows takes 288 KiB of the second.
     pub(super) fn of<T>() -> Blocks {
-        Blocks {
-            k: 3072 / size_of::<T>(),
-            rows: 96,
-            cols: 4096 / size_of::<T>(),
-        }
+        Blocks { k: 3072 / size_of::<T>(), rows: 96, cols: 4096 / size_of::<T>() }
     }
 }
 
@@ -171,10 +167,7 @@ impl<T: Float, S: Source<T>> Blocked<'_, T, S> {
         out: *mut T,
     ) -> Left<T> {
         let from = Left {
-            ptr: self
-                .a
-                .ptr
-                .wrapping_offset(r0 as isize * self.a.row + k0 as isize * self.a.step),
+            ptr: self.a.ptr.wrapping_offset(r0 as isize * self.a.row + k0 as isize * self.a.step),
             ..self.a
         };
         if panels < COPY_PANELS {
@@ -189,12 +182,7 @@ impl<T: Float, S: Source<T>> Blocked<'_, T, S> {
                     let source = from.ptr.wrapping_offset(i as isize * from.row);
                     std::ptr::copy_nonoverlapping(source, out.add(i * row), steps);
                 }
-                return Left {
-                    ptr: out,
-                    row: row as isize,
-                    step: 1,
-                    tiled: false,
-                };
+                return Left { ptr: out, row: row as isize, step: 1, tiled: false };
             }
             // Each tile becomes a panel of its rows.
             let mut row = 0;
@@ -207,12 +195,7 @@ impl<T: Float, S: Source<T>> Blocked<'_, T, S> {
                 pack::<T>(tile, height, out.add(row * steps));
                 row += height;
             }
-            Left {
-                ptr: out,
-                row: 1,
-                step: 0,
-                tiled: true,
-            }
+            Left { ptr: out, row: 1, step: 0, tiled: true }
         }
     }
 }

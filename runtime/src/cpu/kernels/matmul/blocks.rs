@@ -7,10 +7,7 @@ use super::micro::{Native, Tile};
 use super::pack;
 
 /// An element type of block products: `f32` or `f64`.
-#[expect(
-    private_bounds,
-    reason = "sealed: the microkernels stay inside of `matmul`"
-)]
+#[expect(private_bounds, reason = "sealed: the microkernels stay inside of `matmul`")]
 pub(crate) trait Block: Native {}
 impl Block for f32 {}
 impl Block for f64 {}
@@ -68,16 +65,8 @@ impl<T: Block> BlockProduct<T> {
     pub(crate) unsafe fn run(&self) {
         let kernels = T::kernels();
         let step = kernels.panel;
-        let a = Left {
-            ptr: self.a,
-            row: self.a_row as isize,
-            step: 1,
-            tiled: false,
-        };
-        let c = Target {
-            ptr: self.c,
-            row: self.c_row as isize,
-        };
+        let a = Left { ptr: self.a, row: self.a_row as isize, step: 1, tiled: false };
+        let c = Target { ptr: self.c, row: self.c_row as isize };
         if self.m == 0 {
             return;
         }
@@ -108,9 +97,7 @@ impl<T: Block> BlockProduct<T> {
                     b: self.b.wrapping_add(p * self.b_panel),
                     b_step: step as isize,
                     b_panel: self.b_panel as isize,
-                    c: c.ptr
-                        .wrapping_offset(row as isize * c.row)
-                        .wrapping_add(p * step),
+                    c: c.ptr.wrapping_offset(row as isize * c.row).wrapping_add(p * step),
                     c_row: c.row,
                     resume: self.add,
                     bias: std::ptr::null(),

@@ -48,9 +48,7 @@ struct Pairs(MatRef);
 impl<P: Part> Source<P> for Pairs {
     unsafe fn pack(&self, rows: (usize, usize), cols: (usize, usize), panel: usize, out: *mut P) {
         debug_assert!([rows.0, rows.1, panel].iter().all(|x| x.is_multiple_of(2)));
-        let b = self
-            .0
-            .block::<Complex<P>>((rows.0 / 2, rows.1 / 2), (cols.0 / 2, cols.1 / 2));
+        let b = self.0.block::<Complex<P>>((rows.0 / 2, rows.1 / 2), (cols.0 / 2, cols.1 / 2));
         let pairs = panel / 2;
         for (index, col) in (0..b.cols).step_by(pairs).enumerate() {
             let count = pairs.min(b.cols - col);
@@ -160,21 +158,10 @@ pub(super) unsafe fn product<P: Part>(a: MatRef, b: MatRef, out: MatMut, blocks:
         m,
         n: 2 * out.cols,
         k: 2 * k,
-        a: Left {
-            ptr: a.ptr.cast::<P>(),
-            row: 2 * a.row_stride,
-            step: 1,
-            tiled: false,
-        },
+        a: Left { ptr: a.ptr.cast::<P>(), row: 2 * a.row_stride, step: 1, tiled: false },
         b: &Pairs(b),
-        c: Target {
-            ptr: out.ptr.cast::<P>(),
-            row: 2 * out.row_stride,
-        },
-        blocks: Blocks {
-            k: blocks.k.next_multiple_of(2),
-            ..blocks
-        },
+        c: Target { ptr: out.ptr.cast::<P>(), row: 2 * out.row_stride },
+        blocks: Blocks { k: blocks.k.next_multiple_of(2), ..blocks },
     };
     // SAFETY: the caller's contract; a complex number is two parts, the real one first.
     unsafe { product.run() }
@@ -208,11 +195,7 @@ pub(super) unsafe fn gemm<P: Part>(a: MatRef, b: MatRef, out: MatMut, scaling: &
     }
     for (i, row) in sums.chunks(n).enumerate() {
         for (j, &sum) in row.iter().enumerate() {
-            let scaled = if plain {
-                sum
-            } else {
-                P::mul_add(alpha, sum, zero)
-            };
+            let scaled = if plain { sum } else { P::mul_add(alpha, sum, zero) };
             // SAFETY: element (i, j) of views that are valid by the caller's contract.
             unsafe {
                 *out.at::<Complex<P>>(i, j) = match addend {

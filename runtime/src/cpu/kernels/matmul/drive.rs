@@ -120,33 +120,22 @@ pub(super) fn split<T>(
     part: &(impl Fn((usize, usize), (usize, usize)) + Sync),
 ) {
     let panels = n.div_ceil(kernels.panel);
-    let parts = if estimate(m, n, k, size_of::<T>()) < PARALLEL_NS {
-        1
-    } else {
-        threads::num_threads()
-    };
+    let parts =
+        if estimate(m, n, k, size_of::<T>()) < PARALLEL_NS { 1 } else { threads::num_threads() };
     if parts == 1 || threads::in_parallel() {
         return part((0, m), (0, panels));
     }
     // Two chunks a thread. Columns first: then each thread reads its own part of `b` only.
     let columns = panels.div_ceil(4).min(2 * parts).max(1);
-    let width = panels
-        .div_ceil(columns)
-        .next_multiple_of(if m <= 3 { 4 } else { 1 });
+    let width = panels.div_ceil(columns).next_multiple_of(if m <= 3 { 4 } else { 1 });
     let columns = panels.div_ceil(width);
     let most = kernels.max_rows();
-    let rows = (2 * parts)
-        .div_ceil(columns)
-        .min(m.div_ceil(2 * most))
-        .max(1);
+    let rows = (2 * parts).div_ceil(columns).min(m.div_ceil(2 * most)).max(1);
     let height = m.div_ceil(rows).next_multiple_of(most);
     let rows = m.div_ceil(height);
     threads::parallel_for(rows * columns, &|chunk| {
         let (i, j) = (chunk / columns, chunk % columns);
-        part(
-            (i * height, m.min((i + 1) * height)),
-            (j * width, panels.min((j + 1) * width)),
-        );
+        part((i * height, m.min((i + 1) * height)), (j * width, panels.min((j + 1) * width)));
     });
 }
 
@@ -254,11 +243,7 @@ impl<T: Float> Product<'_, T> {
                         .wrapping_offset(p as isize * self.b.panel + k0 as isize * self.b.step),
                     b_step: self.b.step,
                     b_panel: self.b.panel,
-                    c: self
-                        .c
-                        .ptr
-                        .wrapping_offset(row as isize * self.c.row)
-                        .wrapping_add(col),
+                    c: self.c.ptr.wrapping_offset(row as isize * self.c.row).wrapping_add(col),
                     c_row: self.c.row,
                     resume: k0 > 0,
                     bias: if last && !self.ending.bias.is_null() {
@@ -283,10 +268,7 @@ impl<T: Float> Product<'_, T> {
                 unsafe { table[height - 1](&tile) };
                 if let (true, Some(finished)) = (last, self.ending.finished) {
                     finished(
-                        Target {
-                            ptr: tile.c,
-                            row: tile.c_row,
-                        },
+                        Target { ptr: tile.c, row: tile.c_row },
                         (row, row + height),
                         (col, col + cols),
                     );
@@ -325,11 +307,8 @@ impl<T: Float> Dots<T> {
             return;
         }
         let parallel = estimate(self.m, self.n, self.k, size_of::<T>()) >= PARALLEL_NS;
-        let parts = if parallel && !threads::in_parallel() {
-            2 * threads::num_threads()
-        } else {
-            1
-        };
+        let parts =
+            if parallel && !threads::in_parallel() { 2 * threads::num_threads() } else { 1 };
         if parts <= 2 {
             // SAFETY: the caller's contract.
             return unsafe { self.columns(0, self.n) };
@@ -366,11 +345,7 @@ impl<T: Float> Dots<T> {
                     a_row: self.a_row,
                     b: self.b.wrapping_offset(j as isize * self.b_col),
                     b_col: self.b_col,
-                    c: self
-                        .c
-                        .ptr
-                        .wrapping_offset(row as isize * self.c.row)
-                        .wrapping_add(j),
+                    c: self.c.ptr.wrapping_offset(row as isize * self.c.row).wrapping_add(j),
                     c_row: self.c.row,
                 };
                 // SAFETY: the caller's contract; the table has the height.

@@ -88,11 +88,7 @@ fn choose<T: Native>(a: MatRef, b: MatRef) -> Path {
     if b.col_stride == 1 || n == 1 {
         // Beyond the second-level cache a row-major `b` in place costs more than its copy, if
         // enough rows use the copy.
-        if m > 16 && n > 1 && bytes > 512 << 10 {
-            Path::Blocked
-        } else {
-            Path::InPlace
-        }
+        if m > 16 && n > 1 && bytes > 512 << 10 { Path::Blocked } else { Path::InPlace }
     } else if b.row_stride == 1 && a.col_stride == 1 && (m <= 6 || m <= 16 && bytes > 2048 << 10) {
         Path::Dots
     } else if bytes > 8 << 20 {
@@ -111,26 +107,10 @@ fn choose<T: Native>(a: MatRef, b: MatRef) -> Path {
 pub(super) unsafe fn by<T: Native>(path: Path, a: MatRef, b: MatRef, out: MatMut) {
     let (m, n, k) = (a.rows, b.cols, a.cols);
     let kernels = T::kernels();
-    let c = Target {
-        ptr: out.ptr.cast(),
-        row: out.row_stride,
-    };
-    let left = Left {
-        ptr: a.ptr.cast(),
-        row: a.row_stride,
-        step: a.col_stride,
-        tiled: false,
-    };
-    let product = |b: Panels<T>| Product {
-        kernels,
-        m,
-        n,
-        k,
-        a: left,
-        b,
-        c,
-        ending: Ending::none(),
-    };
+    let c = Target { ptr: out.ptr.cast(), row: out.row_stride };
+    let left = Left { ptr: a.ptr.cast(), row: a.row_stride, step: a.col_stride, tiled: false };
+    let product =
+        |b: Panels<T>| Product { kernels, m, n, k, a: left, b, c, ending: Ending::none() };
     // SAFETY: the caller's contract.
     unsafe {
         match path {
@@ -164,17 +144,9 @@ pub(super) unsafe fn by<T: Native>(path: Path, a: MatRef, b: MatRef, out: MatMut
                     .run();
                 });
             }
-            Path::Blocked => Blocked {
-                kernels,
-                m,
-                n,
-                k,
-                a: left,
-                b: &b,
-                c,
-                blocks: Blocks::of::<T>(),
+            Path::Blocked => {
+                Blocked { kernels, m, n, k, a: left, b: &b, c, blocks: Blocks::of::<T>() }.run()
             }
-            .run(),
         }
     }
 }

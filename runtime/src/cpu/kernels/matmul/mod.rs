@@ -180,11 +180,7 @@ pub struct Scale<'a> {
 impl Default for Scale<'_> {
     /// The plain product.
     fn default() -> Self {
-        Scale {
-            alpha: Scalar::Int(1),
-            addend: None,
-            unread: false,
-        }
+        Scale { alpha: Scalar::Int(1), addend: None, unread: false }
     }
 }
 
@@ -196,15 +192,7 @@ impl Default for Scale<'_> {
 pub fn product(out: Out<'_>, a: In<'_>, b: In<'_>, scale: Scale<'_>) -> Result<(), MatmulError> {
     let checked = Checked::new(out, a, b, scale)?;
     // SAFETY: operands apart, aligned and of one dtype; an addend is the result itself or apart.
-    unsafe {
-        gemm(
-            checked.dtype,
-            checked.a,
-            checked.b,
-            checked.out,
-            checked.scaling,
-        )
-    }
+    unsafe { gemm(checked.dtype, checked.a, checked.b, checked.out, checked.scaling) }
 }
 
 /// [`product`] for each matrix of a batch, the first dimension.
@@ -215,11 +203,8 @@ pub fn products(out: Out<'_>, a: In<'_>, b: In<'_>, scale: Scale<'_>) -> Result<
     let batch = |sizes: &[i64]| (sizes.len() == 3).then(|| sizes[0] as usize);
     let n = batch(out.sizes());
     let addend = scale.addend.map(|(_, t)| t);
-    let fits = n.is_some()
-        && [Some(a), Some(b), addend]
-            .iter()
-            .flatten()
-            .all(|t| batch(t.sizes()) == n);
+    let fits =
+        n.is_some() && [Some(a), Some(b), addend].iter().flatten().all(|t| batch(t.sizes()) == n);
     operand::ask("bmm", fits, "batches of matrices, as many of each")?;
     let steps = [a.strides()[0], b.strides()[0], out.strides()[0]].map(|s| s as isize);
     let addend_step = addend.map_or(0, |t| t.strides()[0] as isize);
@@ -333,9 +318,8 @@ pub unsafe fn bmm(
     }
     let step = |i: usize, stride: isize| i as isize * stride * dtype.size() as isize;
     let one = |i: usize| {
-        let addend = scaling
-            .addend
-            .map(|(beta, mat)| (beta, mat.offset::<u8>(step(i, addend_stride))));
+        let addend =
+            scaling.addend.map(|(beta, mat)| (beta, mat.offset::<u8>(step(i, addend_stride))));
         // SAFETY: the caller's contract for matrix `i`.
         let result = unsafe {
             gemm(
@@ -424,10 +408,7 @@ fn check(a: MatRef, b: MatRef, out: MatMut, scaling: &Scaling) -> Result<(), Mat
     }
     match scaling.addend {
         Some((_, mat)) if (mat.rows, mat.cols) != (out.rows, out.cols) => {
-            Err(MatmulError::Addend {
-                addend: (mat.rows, mat.cols),
-                out: (out.rows, out.cols),
-            })
+            Err(MatmulError::Addend { addend: (mat.rows, mat.cols), out: (out.rows, out.cols) })
         }
         _ => Ok(()),
     }

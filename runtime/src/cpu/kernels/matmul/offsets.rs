@@ -102,12 +102,7 @@ impl<T: Panelled> OffsetProduct<'_, T> {
                 // SAFETY: the caller's contract; the tile fits `sums`, and the table has its
                 // height.
                 unsafe { table[height - 1](&tile) };
-                store(
-                    sums.0.as_ptr(),
-                    count * panel,
-                    (row, row + height),
-                    (col, col + cols),
-                );
+                store(sums.0.as_ptr(), count * panel, (row, row + height), (col, col + cols));
                 row += height;
             }
             p += count;

@@ -17,9 +17,7 @@ struct Line([u8; 64]);
 
 impl Lines {
     pub(super) fn new(bytes: usize) -> Lines {
-        Lines {
-            data: vec![Line([0; 64]); bytes.div_ceil(64)],
-        }
+        Lines { data: vec![Line([0; 64]); bytes.div_ceil(64)] }
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -80,11 +78,7 @@ pub(super) unsafe fn pack<T: Copy + Default>(b: MatRef, panel: usize, out: *mut 
     let (k, n) = (b.rows, b.cols);
     // A few rows at a time: reads stay within as many pages, and writes are runs of several cache
     // lines.
-    let rows = if b.col_stride == 1 {
-        CONTIGUOUS_ROWS
-    } else {
-        ROWS
-    };
+    let rows = if b.col_stride == 1 { CONTIGUOUS_ROWS } else { ROWS };
     for p0 in (0..k).step_by(rows) {
         let p1 = k.min(p0 + rows);
         for (index, col) in (0..n).step_by(panel).enumerate() {
@@ -281,14 +275,8 @@ unsafe fn transpose_8(src: *const f32, src_step: isize, dst: *mut f32, dst_step:
                 high[i] = quarter(a.wrapping_add(4), b.wrapping_add(4));
             }
             for (half, q) in [low, high].into_iter().enumerate() {
-                let (a, b) = (
-                    _mm256_unpacklo_ps(q[0], q[1]),
-                    _mm256_unpackhi_ps(q[0], q[1]),
-                );
-                let (c, d) = (
-                    _mm256_unpacklo_ps(q[2], q[3]),
-                    _mm256_unpackhi_ps(q[2], q[3]),
-                );
+                let (a, b) = (_mm256_unpacklo_ps(q[0], q[1]), _mm256_unpackhi_ps(q[0], q[1]));
+                let (c, d) = (_mm256_unpacklo_ps(q[2], q[3]), _mm256_unpackhi_ps(q[2], q[3]));
                 let rows = [
                     _mm256_shuffle_ps::<0x44>(a, c),
                     _mm256_shuffle_ps::<0xee>(a, c),
@@ -318,9 +306,7 @@ mod tests {
     fn panels_hold_the_matrix_and_zeros() {
         for (k, n) in [(1, 1), (5, 3), (7, 8), (9, 21), (16, 32)] {
             for (row_stride, col_stride) in [(n, 1), (1, k), (1, k + 2), (2 * n, 2)] {
-                let data: Vec<f32> = (0..2 * k * n + 2 * n + 64)
-                    .map(|i| 1.0 + i as f32)
-                    .collect();
+                let data: Vec<f32> = (0..2 * k * n + 2 * n + 64).map(|i| 1.0 + i as f32).collect();
                 let strides = (row_stride as isize, col_stride as isize);
                 let b = MatRef::new(data.as_ptr().cast(), (k, n), strides);
                 let mut out = vec![f32::NAN; packed_len(k, n, 8)];
@@ -329,11 +315,7 @@ mod tests {
                 for (index, &got) in out.iter().enumerate() {
                     let (panel, rest) = (index / (8 * k), index % (8 * k));
                     let (p, j) = (rest / 8, panel * 8 + rest % 8);
-                    let want = if j < n {
-                        data[p * row_stride + j * col_stride]
-                    } else {
-                        0.0
-                    };
+                    let want = if j < n { data[p * row_stride + j * col_stride] } else { 0.0 };
                     assert_eq!(got, want, "{k}x{n} at {p},{j}");
                 }
             }

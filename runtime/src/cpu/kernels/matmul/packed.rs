@@ -57,12 +57,7 @@ impl PackedB {
         row_stride: isize,
         col_stride: isize,
     ) -> Result<PackedB, MatmulError> {
-        let mut packed = PackedB {
-            dtype,
-            k,
-            n,
-            data: Lines::new(0),
-        };
+        let mut packed = PackedB { dtype, k, n, data: Lines::new(0) };
         if !dtype.is_floating() {
             return Err(MatmulError::DType { dtype });
         }
@@ -100,8 +95,7 @@ impl PackedB {
     /// `b` is valid to read as `T`.
     unsafe fn fill<T: Native>(&mut self, b: MatRef) {
         let panel = T::kernels().panel;
-        self.data
-            .grow(packed_len(self.k, self.n, panel) * size_of::<T>());
+        self.data.grow(packed_len(self.k, self.n, panel) * size_of::<T>());
         // SAFETY: the room was just made.
         unsafe { pack::<T>(b, panel, self.data.ptr_mut()) }
     }
@@ -211,28 +205,16 @@ unsafe fn run<T: Native + Lane>(
         m: a.rows,
         n: b.n,
         k: b.k,
-        a: Left {
-            ptr: a.ptr.cast::<T>(),
-            row: a.row_stride,
-            step: a.col_stride,
-            tiled: false,
-        },
+        a: Left { ptr: a.ptr.cast::<T>(), row: a.row_stride, step: a.col_stride, tiled: false },
         b: Panels {
             ptr: b.data.ptr(),
             step: kernels.panel as isize,
             panel: (b.k * kernels.panel) as isize,
         },
-        c: Target {
-            ptr: c.ptr.cast(),
-            row: c.row_stride,
-        },
+        c: Target { ptr: c.ptr.cast(), row: c.row_stride },
         ending: Ending {
             bias: epilogue.bias.map_or(std::ptr::null(), <*const u8>::cast),
-            residual: if plain {
-                residual.ptr.cast()
-            } else {
-                std::ptr::null()
-            },
+            residual: if plain { residual.ptr.cast() } else { std::ptr::null() },
             residual_row,
             finished: if plain { None } else { Some(&finished) },
         },
@@ -259,9 +241,7 @@ unsafe fn run_half<T: Element<Acc = f32>>(a: MatRef, b: &PackedB, c: MatMut, epi
         let wide = Epilogue {
             bias: bias.as_ref().map(|copy| copy.as_ptr().cast()),
             activation: epilogue.activation,
-            residual: residual
-                .as_ref()
-                .map(|copy| (copy.as_ptr().cast(), n as isize)),
+            residual: residual.as_ref().map(|copy| (copy.as_ptr().cast(), n as isize)),
         };
         run::<f32>(f32::kernels(), half::view(&wide_a, a), b, target, wide);
         for i in 0..m {

@@ -17,10 +17,7 @@ pub struct Scaling {
 impl Default for Scaling {
     /// The plain product.
     fn default() -> Self {
-        Scaling {
-            alpha: Scalar::Int(1),
-            addend: None,
-        }
+        Scaling { alpha: Scalar::Int(1), addend: None }
     }
 }
 
@@ -48,8 +45,7 @@ impl<T: Element> Finish<T> {
 
     /// Whether the addend is read from the memory that is written.
     pub(super) fn reads(&self, out: MatMut) -> bool {
-        self.addend
-            .is_some_and(|(_, mat)| std::ptr::eq(mat.ptr, out.ptr))
+        self.addend.is_some_and(|(_, mat)| std::ptr::eq(mat.ptr, out.ptr))
     }
 
     /// Writes `beta * addend + alpha * sum` to `out`.

@@ -77,12 +77,7 @@ impl<T: Number> Mat<T> {
         };
         let len = 8 + offset as usize + (rows + 2) * (2 * cols + 8);
         let data = (0..len).map(|_| T::of(rng.value())).collect();
-        Mat {
-            data,
-            offset: offset as usize,
-            shape: (rows, cols),
-            strides,
-        }
+        Mat { data, offset: offset as usize, shape: (rows, cols), strides }
     }
 
     pub(super) fn index(&self, i: usize, j: usize) -> usize {
@@ -94,11 +89,7 @@ impl<T: Number> Mat<T> {
     }
 
     pub(super) fn view(&self) -> MatRef {
-        MatRef::new(
-            self.data[self.offset..].as_ptr().cast(),
-            self.shape,
-            self.strides,
-        )
+        MatRef::new(self.data[self.offset..].as_ptr().cast(), self.shape, self.strides)
     }
 
     pub(super) fn view_mut(&mut self) -> MatMut {
@@ -126,10 +117,7 @@ fn expected<T: Number>(
     if beta == 0.0 {
         (alpha * sum, alpha.abs() * size)
     } else {
-        (
-            beta * x + alpha * sum,
-            alpha.abs() * size + (beta * x).abs(),
-        )
+        (beta * x + alpha * sum, alpha.abs() * size + (beta * x).abs())
     }
 }
 
@@ -165,10 +153,7 @@ fn check_one<T: Number>((m, n, k): (usize, usize, usize), layouts: [usize; 3], r
     let out_layout = layouts[2] % 6;
     for mode in 0..5 {
         let mut out = Mat::<T>::new(out_layout, m, n, rng);
-        let before = Mat {
-            data: out.data.clone(),
-            ..Mat::<T>::new(out_layout, m, n, rng)
-        };
+        let before = Mat { data: out.data.clone(), ..Mat::<T>::new(out_layout, m, n, rng) };
         let bias = Mat::<T>::new(6, m, n, rng);
         let full = Mat::<T>::new(layouts[0], m, n, rng);
         let (alpha, beta) = [(1, 0), (1, 1), (3, 1), (2, -3), (1, 1)][mode];
@@ -211,10 +196,7 @@ fn check_one<T: Number>((m, n, k): (usize, usize, usize), layouts: [usize; 3], r
             }
         }
         for (index, touched) in touched.into_iter().enumerate() {
-            assert!(
-                touched || out.data[index].to() == before.data[index].to(),
-                "wrote outside"
-            );
+            assert!(touched || out.data[index].to() == before.data[index].to(), "wrote outside");
         }
     }
 }
@@ -229,11 +211,7 @@ fn check_dtype<T: Number>() {
     }
     for size in 0..40 {
         let other = (size * 7 + 3) % 41;
-        for shape in [
-            (size, 40 - size, other),
-            (other, size, size),
-            (1 + size % 5, size, other),
-        ] {
+        for shape in [(size, 40 - size, other), (other, size, size), (1 + size % 5, size, other)] {
             let layouts = [rng.below(LAYOUTS), rng.below(LAYOUTS), rng.below(6)];
             check_one::<T>(shape, layouts, rng);
         }
@@ -283,10 +261,7 @@ fn an_empty_sum_is_zero_and_beta_zero_ignores_nan() {
     let mut out = [f32::NAN; 6];
     let scaling = Scaling {
         alpha: Scalar::Float(2.0),
-        addend: Some((
-            Scalar::Float(0.0),
-            MatRef::row_major(nan.as_ptr().cast(), 2, 3),
-        )),
+        addend: Some((Scalar::Float(0.0), MatRef::row_major(nan.as_ptr().cast(), 2, 3))),
     };
     let target = MatMut::row_major(out.as_mut_ptr().cast(), 2, 3);
     let empty = MatRef::row_major(nan.as_ptr().cast(), 2, 0);
@@ -311,16 +286,8 @@ fn nan_and_infinity_reach_the_result() {
             b.data[at] = f32::INFINITY;
             let mut out = Mat::<f32>::new(0, m, n, rng);
             // SAFETY: the buffers cover their views.
-            unsafe {
-                gemm(
-                    DType::F32,
-                    a.view(),
-                    b.view(),
-                    out.view_mut(),
-                    Scaling::default(),
-                )
-            }
-            .unwrap();
+            unsafe { gemm(DType::F32, a.view(), b.view(), out.view_mut(), Scaling::default()) }
+                .unwrap();
             assert!(out.get(i, j).is_nan());
             for other in (0..n).filter(|&other| other != j) {
                 assert!(out.get(i, other).is_finite());
@@ -341,26 +308,14 @@ fn batches_match_single_products() {
         let beta = Scalar::Int(1);
         let mat_a = |i: usize| a.view().block::<f32>((i * m, (i + 1) * m), (0, k));
         let mat_bias = |i: usize| MatRef::new(bias.view().at::<f32>(i, 0).cast(), (m, n), (0, 1));
-        let target = MatMut {
-            rows: m,
-            ..out.view_mut()
-        };
-        let scaling = |i| Scaling {
-            alpha: beta,
-            addend: Some((beta, mat_bias(i))),
-        };
+        let target = MatMut { rows: m, ..out.view_mut() };
+        let scaling = |i| Scaling { alpha: beta, addend: Some((beta, mat_bias(i))) };
         // SAFETY: the buffers cover their views; `b` is shared by a zero batch stride.
         unsafe {
             bmm(
                 DType::F32,
                 batch,
-                (
-                    MatRef {
-                        rows: m,
-                        ..a.view()
-                    },
-                    (m * k) as isize,
-                ),
+                (MatRef { rows: m, ..a.view() }, (m * k) as isize),
                 (b.view(), 0),
                 (target, (m * n) as isize),
                 scaling(0),
@@ -372,11 +327,7 @@ fn batches_match_single_products() {
             // SAFETY: as above.
             unsafe { gemm(DType::F32, mat_a(i), b.view(), one.view_mut(), scaling(i)) }.unwrap();
             for (r, c) in (0..m).flat_map(|r| (0..n).map(move |c| (r, c))) {
-                assert_eq!(
-                    out.get(i * m + r, c),
-                    one.get(r, c),
-                    "matrix {i} at {r},{c}"
-                );
+                assert_eq!(out.get(i * m + r, c), one.get(r, c), "matrix {i} at {r},{c}");
             }
         }
     }
@@ -389,36 +340,19 @@ fn misfits_are_errors() {
     let out = |r, c| MatMut::row_major(x.as_ptr().cast_mut().cast(), r, c);
     let call = |dtype, a, b, o, scaling| {
         // SAFETY: nothing is read or written, each call fails.
-        unsafe { gemm(dtype, a, b, o, scaling) }
-            .unwrap_err()
-            .to_string()
+        unsafe { gemm(dtype, a, b, o, scaling) }.unwrap_err().to_string()
     };
     assert_eq!(
-        call(
-            DType::F32,
-            view(2, 3),
-            view(4, 5),
-            out(2, 5),
-            Scaling::default()
-        ),
+        call(DType::F32, view(2, 3), view(4, 5), out(2, 5), Scaling::default()),
         "cannot multiply a 2x3 matrix by a 4x5 matrix into a 2x5 matrix"
     );
-    let scaling = Scaling {
-        addend: Some((Scalar::Int(1), view(1, 5))),
-        ..Scaling::default()
-    };
+    let scaling = Scaling { addend: Some((Scalar::Int(1), view(1, 5))), ..Scaling::default() };
     assert_eq!(
         call(DType::F32, view(2, 3), view(3, 5), out(2, 5), scaling),
         "the addend is 1x5 but the product is 2x5"
     );
     assert_eq!(
-        call(
-            DType::Bool,
-            view(2, 3),
-            view(3, 5),
-            out(2, 5),
-            Scaling::default()
-        ),
+        call(DType::Bool, view(2, 3), view(3, 5), out(2, 5), Scaling::default()),
         "matrix product is not defined for bool"
     );
 }

@@ -23,17 +23,9 @@ fn blocked<T: Number + Native>(
         m: a.rows,
         n: b.cols,
         k: a.cols,
-        a: Left {
-            ptr: a.ptr.cast::<T>(),
-            row: a.row_stride,
-            step: a.col_stride,
-            tiled: false,
-        },
+        a: Left { ptr: a.ptr.cast::<T>(), row: a.row_stride, step: a.col_stride, tiled: false },
         b: &b,
-        c: Target {
-            ptr: out.ptr.cast(),
-            row: out.row_stride,
-        },
+        c: Target { ptr: out.ptr.cast(), row: out.row_stride },
         blocks,
     };
     // SAFETY: the views of the callers cover their sizes; the kernels are those of this machine.
@@ -44,11 +36,7 @@ fn matches_the_plain_sum<T: Number + Native>() {
     let rng = &mut Rng(0xb10c);
     for (_, kernels) in T::available() {
         let cols = 5 * kernels.panel;
-        let blocks = Blocks {
-            k: 6,
-            rows: 2 * kernels.max_rows() + 1,
-            cols,
-        };
+        let blocks = Blocks { k: 6, rows: 2 * kernels.max_rows() + 1, cols };
         for k in [0, 1, 5, 6, 7, 15] {
             for n in [1, kernels.panel, cols - 1, cols, cols + 1, 2 * cols + 3] {
                 let m = [1, blocks.rows - 1, blocks.rows, blocks.rows + 1][rng.below(4)];
@@ -144,19 +132,13 @@ fn complex(
     strides: (usize, usize),
 ) -> Vec<Complex<f64>> {
     let len = rows * strides.0 + cols * strides.1 + 1;
-    (0..len)
-        .map(|_| Complex::new(rng.value(), rng.value()))
-        .collect()
+    (0..len).map(|_| Complex::new(rng.value(), rng.value())).collect()
 }
 
 #[test]
 fn complex_products_match_the_plain_sum() {
     let rng = &mut Rng(0xc0);
-    let small = Blocks {
-        k: 5,
-        rows: 13,
-        cols: 24,
-    };
+    let small = Blocks { k: 5, rows: 13, cols: 24 };
     for (m, k, n) in [(1, 1, 1), (3, 2, 5), (14, 3, 12), (27, 7, 41), (5, 0, 4)] {
         for layout in 0..9 {
             let strides = |l, rows, cols| [(cols, 1), (1, rows), (2 * cols, 2)][l];
@@ -172,9 +154,8 @@ fn complex_products_match_the_plain_sum() {
                 complex::product::<f64>(view(&a, (m, k), sa), view(&b, (k, n), sb), target, small);
             }
             for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
-                let want: Complex<f64> = (0..k)
-                    .map(|p| a[i * sa.0 + p * sa.1] * b[p * sb.0 + j * sb.1])
-                    .sum();
+                let want: Complex<f64> =
+                    (0..k).map(|p| a[i * sa.0 + p * sa.1] * b[p * sb.0 + j * sb.1]).sum();
                 let off = out[i * n + j] - want;
                 assert!(
                     off.re.abs().max(off.im.abs()) <= 1e-12,

@@ -46,16 +46,8 @@ fn check_tile<T: Chain>(
     unsafe { pack::<T>(b.view(), kernels.panel, packed.ptr_mut()) };
     let panel = kernels.panel as isize;
     let sources = [
-        Panels {
-            ptr: packed.ptr(),
-            step: panel,
-            panel: k as isize * panel,
-        },
-        Panels {
-            ptr: b.view().ptr.cast(),
-            step: n as isize,
-            panel,
-        },
+        Panels { ptr: packed.ptr(), step: panel, panel: k as isize * panel },
+        Panels { ptr: b.view().ptr.cast(), step: n as isize, panel },
     ];
     for (b_panels, ends) in sources.into_iter().flat_map(|x| [(x, false), (x, true)]) {
         let mut c = Mat::<T>::new(2, m, n, rng);
@@ -64,17 +56,9 @@ fn check_tile<T: Chain>(
             m,
             n,
             k,
-            a: Left {
-                ptr: a.view().ptr.cast(),
-                row: a.strides.0,
-                step: a.strides.1,
-                tiled: false,
-            },
+            a: Left { ptr: a.view().ptr.cast(), row: a.strides.0, step: a.strides.1, tiled: false },
             b: b_panels,
-            c: Target {
-                ptr: c.view_mut().ptr.cast(),
-                row: c.strides.0,
-            },
+            c: Target { ptr: c.view_mut().ptr.cast(), row: c.strides.0 },
             ending: if ends {
                 Ending {
                     bias: bias.view().ptr.cast(),
@@ -127,20 +111,14 @@ fn check_dots<T: Chain>(
         a_row: a.strides.0,
         b: b.view().ptr.cast(),
         b_col: b.strides.1,
-        c: Target {
-            ptr: c.view_mut().ptr.cast(),
-            row: c.strides.0,
-        },
+        c: Target { ptr: c.view_mut().ptr.cast(), row: c.strides.0 },
     };
     // SAFETY: all buffers cover their sizes.
     unsafe { dots.run() };
     for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
         let terms = (0..k).map(|p| a.get(i, p).to() * b.get(p, j).to());
         let want = (terms.clone().sum(), terms.map(f64::abs).sum());
-        assert!(
-            close(c.get(i, j), want, k),
-            "{name} dots {m}x{n}x{k} at {i},{j}"
-        );
+        assert!(close(c.get(i, j), want, k), "{name} dots {m}x{n}x{k} at {i},{j}");
     }
 }
 
@@ -197,9 +175,7 @@ fn erfc(x: f64) -> f64 {
         }
         1.0 - sum * 2.0 / root
     } else {
-        let tail = (1..300)
-            .rev()
-            .fold(1.0, |f, i| 1.0 + i as f64 / (2.0 * x * x) / f);
+        let tail = (1..300).rev().fold(1.0, |f, i| 1.0 + i as f64 / (2.0 * x * x) / f);
         (-x * x).exp() / (x * root) / tail
     }
 }
@@ -248,11 +224,7 @@ fn check_packed<T: Number>() {
         for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
             let terms = (0..k).map(|p| a.get(i, p).to() * b.get(p, j).to());
             let bias = if with_bias { bias.get(0, j).to() } else { 0.0 };
-            let rest = if with_residual {
-                residual.get(i, j).to()
-            } else {
-                0.0
-            };
+            let rest = if with_residual { residual.get(i, j).to() } else { 0.0 };
             let want = apply(activation, terms.clone().sum::<f64>() + bias) + rest;
             let size = terms.map(f64::abs).sum::<f64>() + bias.abs() + rest.abs() + 1.0;
             // The slopes of the activations stay below 1.2.
@@ -277,12 +249,7 @@ fn packed_products_with_epilogues_match() {
 #[test]
 fn the_bits_do_not_depend_on_the_threads_or_the_rows() {
     let rng = &mut Rng(3);
-    for (m, n, k) in [
-        (1, 1000, 700),
-        (5, 600, 530),
-        (70, 330, 520),
-        (600, 20, 300),
-    ] {
+    for (m, n, k) in [(1, 1000, 700), (5, 600, 530), (70, 330, 520), (600, 20, 300)] {
         let a = Mat::<f32>::new(0, m, k, rng);
         let b = Mat::<f32>::new(1, k, n, rng);
         // SAFETY: all buffers cover their sizes.
@@ -311,10 +278,7 @@ fn the_bits_do_not_depend_on_the_threads_or_the_rows() {
         };
         let serial = with_threads(1, || run(m));
         for threads in [2, 3, 5] {
-            assert!(
-                serial == with_threads(threads, || run(m)),
-                "{threads} threads, {m}x{n}x{k}"
-            );
+            assert!(serial == with_threads(threads, || run(m)), "{threads} threads, {m}x{n}x{k}");
         }
         assert!(serial == run(1 + m / 3), "split rows, {m}x{n}x{k}");
     }

@@ -31,13 +31,7 @@ impl MatRef {
         (rows, cols): (usize, usize),
         (row_stride, col_stride): (isize, isize),
     ) -> MatRef {
-        MatRef {
-            ptr,
-            rows,
-            cols,
-            row_stride,
-            col_stride,
-        }
+        MatRef { ptr, rows, cols, row_stride, col_stride }
     }
 
     /// A dense matrix whose rows follow one another.
@@ -59,10 +53,7 @@ impl MatRef {
 
     /// The view moved by a number of elements of `T`.
     pub(super) fn offset<T>(self, elements: isize) -> MatRef {
-        MatRef {
-            ptr: self.ptr.cast::<T>().wrapping_offset(elements).cast(),
-            ..self
-        }
+        MatRef { ptr: self.ptr.cast::<T>().wrapping_offset(elements).cast(), ..self }
     }
 
     /// The address of an element.
@@ -91,13 +82,7 @@ impl MatMut {
         (rows, cols): (usize, usize),
         (row_stride, col_stride): (isize, isize),
     ) -> MatMut {
-        MatMut {
-            ptr,
-            rows,
-            cols,
-            row_stride,
-            col_stride,
-        }
+        MatMut { ptr, rows, cols, row_stride, col_stride }
     }
 
     /// A dense matrix whose rows follow one another.
@@ -119,19 +104,12 @@ impl MatMut {
 
     /// The same elements to read.
     pub fn as_ref(self) -> MatRef {
-        MatRef::new(
-            self.ptr,
-            (self.rows, self.cols),
-            (self.row_stride, self.col_stride),
-        )
+        MatRef::new(self.ptr, (self.rows, self.cols), (self.row_stride, self.col_stride))
     }
 
     /// The view moved by a number of elements of `T`.
     pub(super) fn offset<T>(self, elements: isize) -> MatMut {
-        MatMut {
-            ptr: self.ptr.cast::<T>().wrapping_offset(elements).cast(),
-            ..self
-        }
+        MatMut { ptr: self.ptr.cast::<T>().wrapping_offset(elements).cast(), ..self }
     }
 
     /// The address of an element.

@@ -120,13 +120,6 @@ pub(super) unsafe fn fold_columns(
             }
         };
         let out = partial.at((index * feed.size) as isize);
-        move_elements(
-            feed.size,
-            out,
-            inner.strides[1],
-            result,
-            feed.size as isize,
-            n,
-        );
+        move_elements(feed.size, out, inner.strides[1], result, feed.size as isize, n);
     }
 }

@@ -45,24 +45,11 @@ pub(super) fn geometry(
             fin.push(a.strides[d]);
         }
     }
-    let input = |sizes, strides| Strided {
-        ptr: a.ptr,
-        dtype: a.dtype,
-        sizes,
-        strides,
-    };
-    let accumulators = Strided {
-        ptr: acc,
-        dtype: acc_dtype,
-        sizes: &ks,
-        strides: &kout,
-    };
+    let input = |sizes, strides| Strided { ptr: a.ptr, dtype: a.dtype, sizes, strides };
+    let accumulators = Strided { ptr: acc, dtype: acc_dtype, sizes: &ks, strides: &kout };
     // sorted by the input, which is the larger one
     let kept = Nest::new(&[input(&ks, &kin), accumulators]);
-    Geometry {
-        kept,
-        folded: Nest::new(&[input(&fs, &fin)]),
-    }
+    Geometry { kept, folded: Nest::new(&[input(&fs, &fin)]) }
 }
 
 /// Writes `n` copies of an accumulator.

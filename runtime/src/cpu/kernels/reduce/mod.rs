@@ -116,29 +116,13 @@ pub fn var_mean(
     let strides = row_major(var.sizes);
     let means = memory::allocate(kept * dtype.size())?;
     let squares = memory::allocate(kept * dtype.size())?;
-    let as_strided = |ptr| Strided {
-        ptr,
-        dtype,
-        sizes: var.sizes,
-        strides: &strides,
-    };
+    let as_strided = |ptr| Strided { ptr, dtype, sizes: var.sizes, strides: &strides };
     // SAFETY: as promised by the caller; the blocks have an element for each output.
     unsafe {
         reduce_into(as_strided(means.as_ptr()), a, &sum, ReduceOp::Sum, None)?;
         divide(means.as_ptr(), kept, n as f64, dtype)?;
-        reduce_into(
-            as_strided(squares.as_ptr()),
-            a,
-            &sum,
-            ReduceOp::Sum,
-            Some(means.as_ptr()),
-        )?;
-        divide(
-            squares.as_ptr(),
-            kept,
-            (n as f64 - correction).max(0.0),
-            dtype,
-        )?;
+        reduce_into(as_strided(squares.as_ptr()), a, &sum, ReduceOp::Sum, Some(means.as_ptr()))?;
+        divide(squares.as_ptr(), kept, (n as f64 - correction).max(0.0), dtype)?;
         copy_raw(var, as_strided(squares.as_ptr()))?;
         if let Some(mean) = mean {
             copy_raw(mean, as_strided(means.as_ptr()))?;
@@ -177,18 +161,12 @@ unsafe fn reduce_into(
     }
     let size = fold.dtype.size();
     let in_place = out.dtype == fold.dtype && out.is_contiguous();
-    let own = if in_place {
-        None
-    } else {
-        Some(memory::allocate(outputs * size)?)
-    };
+    let own = if in_place { None } else { Some(memory::allocate(outputs * size)?) };
     let acc = own.as_ref().map_or(out.ptr, Block::as_ptr);
     let g = geometry(&out, &a, acc, fold.dtype);
     if g.folded.numel == 0 {
         let Some(identity) = fold.identity else {
-            return Err(KernelError::EmptyReduction {
-                op: format!("{op:?}").to_lowercase(),
-            });
+            return Err(KernelError::EmptyReduction { op: format!("{op:?}").to_lowercase() });
         };
         // SAFETY: `outputs` accumulators.
         unsafe { repeat(acc, identity, size, outputs) };
@@ -223,12 +201,7 @@ unsafe fn reduce_into(
     }
     if own.is_some() {
         let strides = row_major(out.sizes);
-        let result = Strided {
-            ptr: acc,
-            dtype: fold.dtype,
-            sizes: out.sizes,
-            strides: &strides,
-        };
+        let result = Strided { ptr: acc, dtype: fold.dtype, sizes: out.sizes, strides: &strides };
         // SAFETY: `outputs` accumulators, all written.
         unsafe { copy_raw(out, result)? };
     }
@@ -264,11 +237,8 @@ unsafe fn run(
         g.kept.numel == 1 || (folded > 1 && (near(&g.folded) <= kept_near || kept_near == 0));
     // units of parallel work over the outputs: single ones, or tiles of columns
     let columns = g.kept.inner().size;
-    let units = if rows {
-        outputs
-    } else {
-        outputs / columns * columns.div_ceil(tile_columns(g, feed))
-    };
+    let units =
+        if rows { outputs } else { outputs / columns * columns.div_ceil(tile_columns(g, feed)) };
     let total = outputs * folded;
     let chunks = if units < 8 && total > 2 * CHUNK {
         (total / CHUNK).min(MAX_CHUNKS).min(folded)
@@ -307,13 +277,7 @@ unsafe fn run(
     unsafe {
         std::ptr::copy_nonoverlapping(base.at(0), acc.at(0), outputs * fold.dtype.size());
         for chunk in 1..chunks {
-            (fold.combine)(
-                acc.at(0),
-                acc.at(0),
-                base.at((chunk * stride) as isize),
-                outputs,
-                0,
-            );
+            (fold.combine)(acc.at(0), acc.at(0), base.at((chunk * stride) as isize), outputs, 0);
         }
     }
     Ok(())

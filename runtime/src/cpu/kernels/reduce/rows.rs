@@ -18,18 +18,11 @@ struct Cascade<'a> {
 
 impl<'a> Cascade<'a> {
     fn new(fold: &'a Fold) -> Self {
-        Cascade {
-            fold,
-            levels: [0; 48],
-            count: 0,
-        }
+        Cascade { fold, levels: [0; 48], count: 0 }
     }
 
     fn combine(&self, a: &mut u64, b: &u64) {
-        let (a, b) = (
-            std::ptr::from_mut(a).cast::<u8>(),
-            std::ptr::from_ref(b).cast::<u8>(),
-        );
+        let (a, b) = (std::ptr::from_mut(a).cast::<u8>(), std::ptr::from_ref(b).cast::<u8>());
         // SAFETY: one accumulator each; an output may be exactly the same element as an input.
         unsafe { (self.fold.combine)(a, b, a, 1, 0) };
     }
@@ -103,11 +96,7 @@ unsafe fn fold_few_blocks(fold: &Fold, size: usize, out: *mut u8, from: *const u
         let mut blocks = n.div_ceil(BLOCK);
         for k in 0..blocks {
             let begin = k * BLOCK;
-            (fold.row)(
-                p.add(k * size),
-                from.add(begin * size),
-                BLOCK.min(n - begin),
-            );
+            (fold.row)(p.add(k * size), from.add(begin * size), BLOCK.min(n - begin));
         }
         while blocks > 1 {
             let half = blocks / 2;
@@ -137,11 +126,7 @@ unsafe fn fold_any(
         let (tile, spare) = (tile.ptr(), spare.ptr());
         let folded = folded_from(&g.folded, input);
         folded.walk(begin, end, &mut |p, n| {
-            let block = if feed.direct == Some(step) {
-                BLOCK
-            } else {
-                TILE
-            };
+            let block = if feed.direct == Some(step) { BLOCK } else { TILE };
             let mut start = 0;
             while start < n {
                 let m = (n - start).min(block);

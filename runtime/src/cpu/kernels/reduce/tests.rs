@@ -80,11 +80,7 @@ fn reference(op: ReduceOp, dtype: DType, xs: &[Scalar]) -> Scalar {
             .reduce(|a, b| {
                 let (x, y) = (a.as_f64(), b.as_f64());
                 let better = if op == ReduceOp::Max { y > x } else { y < x };
-                if x.is_nan() || !(better || y.is_nan()) {
-                    a
-                } else {
-                    b
-                }
+                if x.is_nan() || !(better || y.is_nan()) { a } else { b }
             })
             .unwrap(),
     }
@@ -92,14 +88,9 @@ fn reference(op: ReduceOp, dtype: DType, xs: &[Scalar]) -> Scalar {
 
 #[test]
 fn every_operation_dtype_and_geometry() {
-    for op in [
-        ReduceOp::Sum,
-        ReduceOp::Prod,
-        ReduceOp::Max,
-        ReduceOp::Min,
-        ReduceOp::Any,
-        ReduceOp::All,
-    ] {
+    for op in
+        [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Max, ReduceOp::Min, ReduceOp::Any, ReduceOp::All]
+    {
         for dtype in DType::ALL {
             let out_dtype = match op {
                 ReduceOp::Any | ReduceOp::All => DType::Bool,
@@ -135,12 +126,9 @@ fn every_operation_dtype_and_geometry() {
                         !dtype.is_floating() || !matches!(op, ReduceOp::Sum | ReduceOp::Prod);
                     let close = || {
                         let scale = match op {
-                            ReduceOp::Sum => xs
-                                .iter()
-                                .map(|x| x.as_f64().abs())
-                                .sum::<f64>()
-                                .sqrt()
-                                .max(1.0),
+                            ReduceOp::Sum => {
+                                xs.iter().map(|x| x.as_f64().abs()).sum::<f64>().sqrt().max(1.0)
+                            }
                             _ => want.as_f64().abs(),
                         };
                         let eps = match dtype {
@@ -194,11 +182,7 @@ fn a_long_sum_stays_accurate() {
     let mut out = Data::contiguous(DType::F32, &[1]);
     reduce(ReduceOp::Sum, out.out(), a.input()).unwrap();
     let want = f64::from(0.1f32) * n as f64;
-    assert!(
-        (out.get(0).as_f64() / want - 1.0).abs() < 1e-6,
-        "{} {want}",
-        out.get(0)
-    );
+    assert!((out.get(0).as_f64() / want - 1.0).abs() < 1e-6, "{} {want}", out.get(0));
     // sums of a dtype other than the input's
     let mut ones = Data::contiguous(DType::Bool, &[1000]);
     for i in 0..1000 {
@@ -260,10 +244,7 @@ fn variances() {
             }
             let mut a = Data::new(dtype, &sizes, &strides).fill(5);
             for i in 0..a.numel() {
-                a.set(
-                    i,
-                    Scalar::Float(100.0 + (i * 7919 % 101) as f64 / 25.0).cast(dtype),
-                );
+                a.set(i, Scalar::Float(100.0 + (i * 7919 % 101) as f64 / 25.0).cast(dtype));
             }
             for correction in [0.0, 1.0] {
                 let out_sizes = reduced(&sizes, &dims);
@@ -321,10 +302,6 @@ fn speed() {
             best = best.min(begin.elapsed().as_secs_f64());
         }
         let bytes = (n * n * 4) as f64;
-        println!(
-            "{name}: {:.2} ms, {:.1} GB/s",
-            best * 1e3,
-            bytes / best * 1e-9
-        );
+        println!("{name}: {:.2} ms, {:.1} GB/s", best * 1e3, bytes / best * 1e-9);
     }
 }

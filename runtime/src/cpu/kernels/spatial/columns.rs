@@ -26,11 +26,7 @@ pub struct Columns {
 impl Columns {
     /// The sizes of a matrix: its rows, and its columns in two dimensions.
     fn matrix(&self, kernel: &'static str) -> Result<[usize; 3], KernelError> {
-        Ok([
-            product(kernel, self.kernel)?,
-            self.blocks[0],
-            self.blocks[1],
-        ])
+        Ok([product(kernel, self.kernel)?, self.blocks[0], self.blocks[1]])
     }
 
     fn pixels(&self) -> [usize; 3] {
@@ -44,8 +40,7 @@ impl Columns {
         let at = block
             .saturating_mul(self.stride[axis])
             .saturating_add(k.saturating_mul(self.dilation[axis]));
-        at.checked_sub(self.padding[axis])
-            .filter(|at| *at < self.image[axis])
+        at.checked_sub(self.padding[axis]).filter(|at| *at < self.image[axis])
     }
 
     /// Calls `f(element of the column matrix, pixel)` for all elements that are not padding.

@@ -22,10 +22,7 @@ impl AxisMap {
 
     /// The map of an axis that stays as it is.
     pub fn identity(n: usize) -> AxisMap {
-        AxisMap {
-            input: n,
-            from: (0..n).collect(),
-        }
+        AxisMap { input: n, from: (0..n).collect() }
     }
 
     /// The positions copied.

@@ -163,11 +163,8 @@ impl GridShape {
 
     fn reflect(&self, x: f64, size: usize) -> (f64, f64) {
         let r = |x| self.round(x);
-        let (low, span) = if self.options.align_corners {
-            (0.0, size as f64 - 1.0)
-        } else {
-            (-0.5, size as f64)
-        };
+        let (low, span) =
+            if self.options.align_corners { (0.0, size as f64 - 1.0) } else { (-0.5, size as f64) };
         if span <= 0.0 {
             return (0.0, 0.0);
         }
@@ -192,11 +189,7 @@ impl GridShape {
 
     /// The elements that make up the value at a point, x first.
     fn taps(&self, point: &[f64]) -> Taps {
-        let mut taps = Taps {
-            taps: [Tap::default(); 64],
-            count: 0,
-            poison: false,
-        };
+        let mut taps = Taps { taps: [Tap::default(); 64], count: 0, poison: false };
         let r = |x| self.round(x);
         let mut at = [0.0; 3];
         let mut factor = [0.0; 3];
@@ -211,19 +204,9 @@ impl GridShape {
             }
         }
         if self.options.mode == GridMode::Nearest {
-            let whole = at.map(|x| {
-                if x.is_finite() {
-                    x.round_ties_even() as i64
-                } else {
-                    -1
-                }
-            });
+            let whole = at.map(|x| if x.is_finite() { x.round_ties_even() as i64 } else { -1 });
             if let Some(index) = self.index(whole) {
-                taps.push(Tap {
-                    index,
-                    weight: 1.0,
-                    slope: [0.0; 3],
-                });
+                taps.push(Tap { index, weight: 1.0, slope: [0.0; 3] });
             }
             return taps;
         }
@@ -238,18 +221,10 @@ impl GridShape {
             // an image's third axis is one position
             let deep = if self.spatial == 3 { 4 } else { 1 };
             let weight = |a: usize, k: usize| {
-                if a < self.spatial {
-                    curves[a].0[k]
-                } else {
-                    1.0
-                }
+                if a < self.spatial { curves[a].0[k] } else { 1.0 }
             };
             let slope = |a: usize, k: usize| {
-                if a < self.spatial {
-                    curves[a].1[k]
-                } else {
-                    0.0
-                }
+                if a < self.spatial { curves[a].1[k] } else { 0.0 }
             };
             let place = |a: usize, k: usize| {
                 if a >= self.spatial {
@@ -308,11 +283,7 @@ impl GridShape {
                 index,
                 weight: r(r(sides[0] * sides[1]) * sides[2]),
                 slope: std::array::from_fn(|a| {
-                    if a < self.spatial {
-                        slope(a) * factor[a]
-                    } else {
-                        0.0
-                    }
+                    if a < self.spatial { slope(a) * factor[a] } else { 0.0 }
                 }),
             });
         }
@@ -328,12 +299,7 @@ impl GridShape {
         let far_slope = |x: f64| (3.0 * A * x - 10.0 * A) * x + 8.0 * A;
         (
             [far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)].map(|x| self.round(x)),
-            [
-                far_slope(t + 1.0),
-                near_slope(t),
-                -near_slope(1.0 - t),
-                -far_slope(2.0 - t),
-            ],
+            [far_slope(t + 1.0), near_slope(t), -near_slope(1.0 - t), -far_slope(2.0 - t)],
         )
     }
 }
@@ -341,11 +307,7 @@ impl GridShape {
 /// Clips to the input's elements; NaN becomes 0. The derivative is 0 at and beyond the ends.
 fn clip(x: f64, size: usize) -> (f64, f64) {
     let last = size as f64 - 1.0;
-    if x > 0.0 {
-        if x >= last { (last, 0.0) } else { (x, 1.0) }
-    } else {
-        (0.0, 0.0)
-    }
+    if x > 0.0 { if x >= last { (last, 0.0) } else { (x, 1.0) } } else { (0.0, 0.0) }
 }
 
 /// `out[n][c][p]` = the input's channel `c` at point `p` of batch item `n`. `input` is `[batch,
@@ -408,11 +370,7 @@ pub fn grid_sample_backward(
     let all = [by_input.raw(), by_grid.raw(), grad.raw(), input.raw()];
     operand::same_dtype(NAME, &all.each_ref())?;
     let shape = GridShape::new(options, grad.sizes(), input, grid)?;
-    let [grad, input, grid] = [
-        to_f64(NAME, grad)?,
-        to_f64(NAME, input)?,
-        to_f64(NAME, grid)?,
-    ];
+    let [grad, input, grid] = [to_f64(NAME, grad)?, to_f64(NAME, input)?, to_f64(NAME, grid)?];
     let (points, plane) = (shape.points, shape.plane);
     let mut to_input = vec![0.0; input.len()];
     let mut to_grid = vec![0.0; grid.len()];

@@ -36,13 +36,7 @@ impl<'a> Planes<'a> {
         // with nothing to compute, nothing is read
         let fits = fits(out.numel(), out_len) && (count == 0 || fits(input.numel(), input_len));
         ask(kernel, fits, "as many planes as its result has")?;
-        Ok(Planes {
-            count,
-            out,
-            out_len,
-            input,
-            input_len,
-        })
+        Ok(Planes { count, out, out_len, input, input_len })
     }
 
     pub(super) fn dtype(&self) -> DType {

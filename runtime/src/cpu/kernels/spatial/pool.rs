@@ -21,9 +21,7 @@ pub enum Divisor {
 impl Divisor {
     fn of(self, axes: &[AxisWindows; 3], at: [usize; 3]) -> i64 {
         let product = |count: fn(&super::window::Window) -> usize| -> i64 {
-            (0..3)
-                .map(|d| count(&axes[d].windows[at[d]]) as i64)
-                .fold(1, i64::saturating_mul)
+            (0..3).map(|d| count(&axes[d].windows[at[d]]) as i64).fold(1, i64::saturating_mul)
         };
         match self {
             Divisor::Inside => product(|w| w.taps),
@@ -183,9 +181,7 @@ fn share<A: Number>(
         return g.over(divisor.of(axes, at)).held_as(dtype);
     }
     // adaptive windows: by one axis after the other
-    (0..3).fold(g, |g, d| {
-        g.over(axes[d].windows[at[d]].taps as i64).held_as(dtype)
-    })
+    (0..3).fold(g, |g, d| g.over(axes[d].windows[at[d]].taps as i64).held_as(dtype))
 }
 
 /// The largest element of each window, and its position in its plane. A NaN is larger than

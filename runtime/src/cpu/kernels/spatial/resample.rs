@@ -64,10 +64,7 @@ impl AxisScale {
 
     /// As [`AxisScale::nearest`], the way the gradient computes it.
     pub fn nearest_backward(&self, exact: bool) -> Option<AxisMap> {
-        let here = AxisScale {
-            single: true,
-            ..*self
-        };
+        let here = AxisScale { single: true, ..*self };
         let scale = here.scale();
         let from = |o: usize| {
             if !exact && self.output == self.input {
@@ -118,12 +115,7 @@ impl AxisScale {
         let mut taps = AxisTaps::new(self.input);
         for o in 0..self.output {
             let (i, t) = self.below(self.source(scale, o));
-            let weights = [
-                far(r(t + 1.0)),
-                r(near(t)),
-                r(near(1.0 - t)),
-                far(r(2.0 - t)),
-            ];
+            let weights = [far(r(t + 1.0)), r(near(t)), r(near(1.0 - t)), far(r(2.0 - t))];
             taps.push(std::array::from_fn::<_, 4, _>(|k| {
                 let at = (i + k as i64 - 1).clamp(0, self.last() as i64);
                 (at as usize, round_to(self.held, weights[k]))
@@ -137,11 +129,7 @@ impl AxisScale {
         let r = |x: f64| self.round(x);
         let scale = self.scale();
         let reach = filter.reach();
-        let support = if scale >= 1.0 {
-            r(reach * scale)
-        } else {
-            reach
-        };
+        let support = if scale >= 1.0 { r(reach * scale) } else { reach };
         let shrink = if scale >= 1.0 { r(1.0 / scale) } else { 1.0 };
         let mut taps = AxisTaps::new(self.input);
         for o in 0..self.output {
@@ -153,12 +141,7 @@ impl AxisScale {
             let weights: Vec<f64> = (0..(end - first).max(0)).map(weight).collect();
             let total = weights.iter().fold(0.0, |t, w| r(t + w));
             let share = |w: &f64| if total == 0.0 { *w } else { r(w / total) };
-            taps.push(
-                weights
-                    .iter()
-                    .enumerate()
-                    .map(|(j, w)| (first as usize + j, share(w))),
-            );
+            taps.push(weights.iter().enumerate().map(|(j, w)| (first as usize + j, share(w))));
         }
         taps
     }
@@ -204,12 +187,7 @@ pub struct AxisTaps {
 
 impl AxisTaps {
     fn new(input: usize) -> AxisTaps {
-        AxisTaps {
-            input,
-            ends: Vec::new(),
-            index: Vec::new(),
-            weight: Vec::new(),
-        }
+        AxisTaps { input, ends: Vec::new(), index: Vec::new(), weight: Vec::new() }
     }
 
     /// An axis that stays as it is.
@@ -411,11 +389,7 @@ impl<'a> ByteTable<'a> {
         let bits = (0..22).find(|bits| !fits(*bits)).unwrap_or(22);
         let one = f64::from(1u32 << bits);
         let whole = |w: &f64| (w * one + if *w < 0.0 { -0.5 } else { 0.5 }) as i32;
-        ByteTable {
-            axis,
-            weight: axis.weight.iter().map(whole).collect(),
-            bits,
-        }
+        ByteTable { axis, weight: axis.weight.iter().map(whole).collect(), bits }
     }
 
     fn forward(&self, outer: usize, inner: usize, from: &[u8], to: &mut [u8]) {
@@ -423,11 +397,7 @@ impl<'a> ByteTable<'a> {
         for b in 0..outer {
             for o in 0..m {
                 for k in 0..inner {
-                    let mut sum = if self.bits > 0 {
-                        1i32 << (self.bits - 1)
-                    } else {
-                        0
-                    };
+                    let mut sum = if self.bits > 0 { 1i32 << (self.bits - 1) } else { 0 };
                     for t in self.axis.taps(o) {
                         let at = (b * n + self.axis.index[t]) * inner + k;
                         sum += i32::from(from[at]) * self.weight[t];

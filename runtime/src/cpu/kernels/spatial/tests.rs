@@ -13,25 +13,14 @@ fn line(last: AxisWindows) -> [AxisWindows; 3] {
 }
 
 fn scale(input: usize, output: usize) -> AxisScale {
-    AxisScale {
-        input,
-        output,
-        factor: None,
-        align_corners: false,
-        single: true,
-        held: DType::F32,
-    }
+    AxisScale { input, output, factor: None, align_corners: false, single: true, held: DType::F32 }
 }
 
 #[test]
 fn windows_count_padding_apart_from_elements() {
     let w = AxisWindows::regular(5, 3, 3, 2, 1, 1);
     let all = [(0, 2, 3), (1, 3, 3), (3, 2, 3)];
-    let expect = all.map(|(start, taps, padded)| Window {
-        start,
-        taps,
-        padded,
-    });
+    let expect = all.map(|(start, taps, padded)| Window { start, taps, padded });
     assert_eq!(w.windows, expect);
     let w = AxisWindows::regular(5, 3, 2, 2, 1, 3);
     assert_eq!((w.windows[0].start, w.windows[0].taps), (2, 1));
@@ -48,12 +37,7 @@ fn windows_far_wider_than_the_input() {
         for walked in [true, false] {
             let mut last = AxisWindows::regular(6, 2, kernel, stride, pad, 1);
             let regular = last.regular.as_mut().unwrap();
-            assert!(
-                regular
-                    .taps
-                    .as_ref()
-                    .is_none_or(|t| t.len() <= 6 * 2 + 1024)
-            );
+            assert!(regular.taps.as_ref().is_none_or(|t| t.len() <= 6 * 2 + 1024));
             if !walked {
                 regular.taps = None;
             }
@@ -88,11 +72,8 @@ fn both_walks_of_windows_agree() {
             }
             let axes = line(last);
             let x: Vec<f32> = (0..12).map(|i| ((i * 7) % 12) as f32 / 3.0).collect();
-            let (mut y, mut sums, mut at) = (
-                vec![0f32; output_size],
-                vec![0f32; output_size],
-                vec![0i64; output_size],
-            );
+            let (mut y, mut sums, mut at) =
+                (vec![0f32; output_size], vec![0f32; output_size], vec![0i64; output_size]);
             max_pool([output(&mut y), output(&mut at)], input(&x), &axes).unwrap();
             avg_pool(output(&mut sums), input(&x), &axes, Divisor::Inside).unwrap();
             results.push((y, sums, at));
@@ -143,11 +124,7 @@ fn an_index_outside_of_its_plane_is_an_error() {
 
 #[test]
 fn interpolation_of_a_line_is_the_line_and_gradients_are_the_transpose() {
-    let axes = [
-        AxisTaps::identity(1),
-        scale(2, 3).linear(),
-        scale(4, 7).cubic(),
-    ];
+    let axes = [AxisTaps::identity(1), scale(2, 3).linear(), scale(4, 7).cubic()];
     let (n, m) = (8, 21);
     // the columns of the forward map, one basis vector after the other
     let mut forward = Vec::new();
@@ -171,10 +148,7 @@ fn interpolation_of_a_line_is_the_line_and_gradients_are_the_transpose() {
 
 #[test]
 fn nearest_positions() {
-    assert_eq!(
-        scale(3, 6).nearest(false).unwrap().positions(),
-        [0, 0, 1, 1, 2, 2]
-    );
+    assert_eq!(scale(3, 6).nearest(false).unwrap().positions(), [0, 0, 1, 1, 2, 2]);
     assert_eq!(scale(5, 3).nearest(false).unwrap().positions(), [0, 1, 3]);
     assert_eq!(scale(5, 3).nearest(true).unwrap().positions(), [0, 2, 4]);
 }
@@ -221,11 +195,7 @@ fn refuses_what_does_not_fit(
 ) {
     let (mut y, x) = (vec![0f32; 4 * out_len], vec![0f32; 4 * input_len]);
     let (n, m) = (out_len as i64, input_len as i64);
-    kernel(
-        output_of(&mut y, [2, n], [n, 1]),
-        input_of(&x, [2, m], [m, 1]),
-    )
-    .unwrap();
+    kernel(output_of(&mut y, [2, n], [n, 1]), input_of(&x, [2, m], [m, 1])).unwrap();
     let wrong = [
         ([2, n], [n, 1], [1, m], [m, 1]),
         ([3, n], [n, 1], [2, m], [m, 1]),
@@ -260,11 +230,7 @@ fn kernels_refuse_operands_that_do_not_fit() {
     let maps = [AxisMap::identity(1), AxisMap::identity(1), map];
     refuses_what_does_not_fit(6, 3, |out, x| gather_axes(out, x, &maps));
     refuses_what_does_not_fit(3, 6, |out, g| scatter_axes(out, g, &maps, true));
-    let taps = [
-        AxisTaps::identity(1),
-        scale(2, 3).linear(),
-        scale(2, 4).cubic(),
-    ];
+    let taps = [AxisTaps::identity(1), scale(2, 3).linear(), scale(2, 4).cubic()];
     refuses_what_does_not_fit(12, 4, |out, x| resample(out, x, &taps));
     refuses_what_does_not_fit(4, 12, |out, g| resample_backward(out, g, &taps));
     refuses_what_does_not_fit(6, 12, |out, g| fold_windows(out, g, 1, [3, 1]));
@@ -278,10 +244,7 @@ fn kernels_refuse_operands_that_do_not_fit() {
     };
     refuses_what_does_not_fit(16, 9, |out, x| im2col(out, x, &c));
     refuses_what_does_not_fit(9, 16, |out, m| col2im(out, m, &c));
-    let beyond = Columns {
-        kernel: [1 << 40, 1 << 40],
-        ..c
-    };
+    let beyond = Columns { kernel: [1 << 40, 1 << 40], ..c };
     let (x, mut y) = ([0f32; 9], [0f32; 9]);
     assert!(im2col(output(&mut y), input(&x), &beyond).is_err());
     // windows that are longer than the dimension, or do not move
@@ -291,11 +254,7 @@ fn kernels_refuse_operands_that_do_not_fit() {
 
 #[test]
 fn bytes_are_interpolated_as_bytes_in_two_axes() {
-    let taps = [
-        AxisTaps::identity(1),
-        AxisTaps::identity(1),
-        scale(2, 4).linear(),
-    ];
+    let taps = [AxisTaps::identity(1), AxisTaps::identity(1), scale(2, 4).linear()];
     let (x, mut y) = ([0u8, 100, 200, 100], [0u8; 8]);
     resample_bytes(output(&mut y), input(&x), &taps).unwrap();
     assert_eq!(y, [0, 25, 75, 100, 200, 175, 125, 100]);
@@ -321,13 +280,7 @@ fn positions_fit_their_planes() {
     assert!(!scatter([3, 2], [2, 1], v(), &[0, 1, 1, 0], 1));
     assert!(!scatter([2, 3], [1, 2], v(), &[0, 2, 1, 0], 1));
     assert!(!scatter([2, 3], [3, 1], v(), &[0, 2, 1, 0], 3));
-    assert!(!scatter(
-        [2, 3],
-        [3, 1],
-        input_of(&[1i32; 4], [2, 2], [2, 1]),
-        &[0; 4],
-        1
-    ));
+    assert!(!scatter([2, 3], [3, 1], input_of(&[1i32; 4], [2, 2], [2, 1]), &[0; 4], 1));
     assert_eq!(y, [1.0, 0.0, 2.0, 4.0, 3.0, 0.0]);
 }
 
@@ -353,11 +306,8 @@ fn fractional_pools_take_windows_within_their_planes_and_a_sample_for_each_axis(
 
 #[test]
 fn grids_and_their_inputs_go_together() {
-    let options = GridOptions {
-        mode: GridMode::Linear,
-        padding: GridPadding::Zeros,
-        align_corners: true,
-    };
+    let options =
+        GridOptions { mode: GridMode::Linear, padding: GridPadding::Zeros, align_corners: true };
     let (x, points) = ([1f32, 2.0, 3.0, 4.0], [-1f32, -1.0, 1.0, 1.0, 0.0, 0.0]);
     let image = || input_of(&x, [1, 1, 2, 2], [4, 4, 2, 1]);
     let grid = || input_of(&points, [1, 1, 3, 2], [6, 6, 2, 1]);
@@ -371,21 +321,9 @@ fn grids_and_their_inputs_go_together() {
     assert!(!sample([1, 0, 1, 3], image(), grid()));
     assert!(!sample([1, 1, 1, 3], image(), image()));
     assert!(!sample([1, 1, 1, 3], input(&x), grid()));
-    assert!(!sample(
-        [1, 1, 1, 3],
-        input_of(&x, [1, 1, 2, 2], [4, 4, 1, 2]),
-        grid()
-    ));
-    assert!(!sample(
-        [1, 1, 1, 3],
-        input_of(&[0f64; 4], [1, 1, 2, 2], [4, 4, 2, 1]),
-        grid()
-    ));
-    assert!(!sample(
-        [1, 1, 1, 3],
-        image(),
-        input_of(&points, [2, 1, 1, 2], [2, 2, 2, 1])
-    ));
+    assert!(!sample([1, 1, 1, 3], input_of(&x, [1, 1, 2, 2], [4, 4, 1, 2]), grid()));
+    assert!(!sample([1, 1, 1, 3], input_of(&[0f64; 4], [1, 1, 2, 2], [4, 4, 2, 1]), grid()));
+    assert!(!sample([1, 1, 1, 3], image(), input_of(&points, [2, 1, 1, 2], [2, 2, 2, 1])));
     assert_eq!(y, [1.0, 4.0, 2.5]);
     let g = [1f32; 3];
     let backward = |sizes: [i64; 4], of_grid: [i64; 4]| {

@@ -46,10 +46,7 @@ pub fn scatter_planes(
     })?;
     match outside.into_inner() {
         None => Ok(()),
-        Some(index) => Err(KernelError::IndexOutOfRange {
-            index,
-            size: out_len as i64,
-        }),
+        Some(index) => Err(KernelError::IndexOutOfRange { index, size: out_len as i64 }),
     }
 }
 

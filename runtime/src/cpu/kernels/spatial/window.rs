@@ -44,18 +44,10 @@ impl AxisWindows {
     ) -> AxisWindows {
         let window = |o: usize| {
             let begin = (o * stride) as i64 - pad as i64;
-            let first = if begin < 0 {
-                (-begin as usize).div_ceil(dilation)
-            } else {
-                0
-            };
+            let first = if begin < 0 { (-begin as usize).div_ceil(dilation) } else { 0 };
             // taps at begin + k * dilation < input
             let room = input as i64 - begin;
-            let end = if room <= 0 {
-                0
-            } else {
-                (room as usize).div_ceil(dilation).min(kernel)
-            };
+            let end = if room <= 0 { 0 } else { (room as usize).div_ceil(dilation).min(kernel) };
             let padded_end = (begin + kernel as i64).min((input + pad) as i64);
             Window {
                 start: (begin + (first * dilation) as i64) as usize,
@@ -93,18 +85,9 @@ impl AxisWindows {
         let window = |o: usize| {
             let start = o * input / output;
             let end = ((o + 1) * input).div_ceil(output);
-            Window {
-                start,
-                taps: end - start,
-                padded: end - start,
-            }
+            Window { start, taps: end - start, padded: end - start }
         };
-        AxisWindows {
-            input,
-            windows: (0..output).map(window).collect(),
-            step: 1,
-            regular: None,
-        }
+        AxisWindows { input, windows: (0..output).map(window).collect(), step: 1, regular: None }
     }
 
     /// Windows of `kernel` neighbours that begin at `starts`; each has to lie inside of the input.
@@ -114,11 +97,7 @@ impl AxisWindows {
             input,
             windows: starts
                 .iter()
-                .map(|&start| Window {
-                    start,
-                    taps: kernel,
-                    padded: kernel,
-                })
+                .map(|&start| Window { start, taps: kernel, padded: kernel })
                 .collect(),
             step: 1,
             regular: None,
@@ -144,17 +123,10 @@ impl AxisWindows {
     /// the input position that it would have for output 0.
     pub(super) fn tap_range(&self, r: &Regular, k: usize) -> (usize, usize, i64) {
         let offset = (k * self.step) as i64 - r.pad as i64;
-        let low = if offset < 0 {
-            (-offset as usize).div_ceil(r.stride)
-        } else {
-            0
-        };
+        let low = if offset < 0 { (-offset as usize).div_ceil(r.stride) } else { 0 };
         let room = self.input as i64 - offset;
-        let high = if room <= 0 {
-            0
-        } else {
-            (room as usize).div_ceil(r.stride).min(self.output())
-        };
+        let high =
+            if room <= 0 { 0 } else { (room as usize).div_ceil(r.stride).min(self.output()) };
         (low, high.max(low), offset)
     }
 }

@@ -55,12 +55,7 @@ impl Prims for Count {
 }
 
 fn count(f: Fn1, width: Width) -> Count {
-    let mut c = Count {
-        width,
-        simple: 0,
-        slow: 0,
-        calls: 0,
-    };
+    let mut c = Count { width, simple: 0, slow: 0, calls: 0 };
     f.build(&mut c, ());
     c
 }

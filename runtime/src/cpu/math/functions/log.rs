@@ -56,11 +56,7 @@ struct Layout {
 #[inline(always)]
 fn layout<P: Prims>(p: &P) -> Layout {
     match p.width() {
-        Width::W32 => Layout {
-            root_half: 0x3f35_04f3,
-            offset: 128,
-            convert: 0x4b00_0000,
-        },
+        Width::W32 => Layout { root_half: 0x3f35_04f3, offset: 128, convert: 0x4b00_0000 },
         Width::W64 => Layout {
             root_half: 0x3fe6_a09e_667f_3bcd,
             offset: 1024,

@@ -26,11 +26,7 @@ fn ulps32(got: f32, want: f64) -> f64 {
 }
 
 fn by_name(name: &str) -> Fn1 {
-    Fn1::ALL
-        .iter()
-        .copied()
-        .find(|f| f.name() == name)
-        .expect("a known function")
+    Fn1::ALL.iter().copied().find(|f| f.name() == name).expect("a known function")
 }
 
 /// `name bits(x) bits(f(x))`, the values computed with 250 bits and rounded once.
@@ -52,10 +48,7 @@ fn f64_matches_precise_values() {
             Fn1::GeluErf | Fn1::GeluTanh => (got - want).abs() / f64::EPSILON / want.abs().max(1.0),
             _ => ulps64(got, want),
         };
-        assert!(
-            error <= 4.0,
-            "{name}({x:e}) = {got:e}, not {want:e}: {error} ulp"
-        );
+        assert!(error <= 4.0, "{name}({x:e}) = {got:e}, not {want:e}: {error} ulp");
         seen += 1;
     }
     assert!(seen > 600);
@@ -187,10 +180,7 @@ fn bounded_functions_stay_in_bounds() {
         }
         assert!(tanh(&mut Scalar32, x) <= 1.0);
         assert!(erf(&mut Scalar32, -x) >= -1.0);
-        assert_eq!(
-            tanh(&mut Scalar32, x).to_bits(),
-            (-tanh(&mut Scalar32, -x)).to_bits()
-        );
+        assert_eq!(tanh(&mut Scalar32, x).to_bits(), (-tanh(&mut Scalar32, -x)).to_bits());
     }
 }
 

@@ -122,10 +122,7 @@ fn named(name: &str) -> Result<Isa, String> {
     let here = Isa::ALL.iter().filter(|isa| **isa <= best());
     let names: Vec<&str> = here.clone().map(|isa| isa.name()).collect();
     here.copied().find(|isa| isa.name() == name).ok_or_else(|| {
-        format!(
-            "STRAIGHTLINE_ISA is `{name}`, and this machine has {}",
-            names.join(", ")
-        )
+        format!("STRAIGHTLINE_ISA is `{name}`, and this machine has {}", names.join(", "))
     })
 }
 
@@ -149,11 +146,7 @@ mod tests {
         assert_eq!(named(best().name()), Ok(best()));
         assert!(named("no such set").is_err());
         // a set of another architecture is not one of this machine's
-        let foreign = if cfg!(target_arch = "aarch64") {
-            "avx2"
-        } else {
-            "neon"
-        };
+        let foreign = if cfg!(target_arch = "aarch64") { "avx2" } else { "neon" };
         assert!(named(foreign).is_err());
     }
 }

@@ -61,19 +61,11 @@ macro_rules! lane {
             }
             #[inline(always)]
             fn larger(self, other: Self) -> Self {
-                if self > other || self.is_nan() {
-                    self
-                } else {
-                    other
-                }
+                if self > other || self.is_nan() { self } else { other }
             }
             #[inline(always)]
             fn smaller(self, other: Self) -> Self {
-                if self < other || self.is_nan() {
-                    self
-                } else {
-                    other
-                }
+                if self < other || self.is_nan() { self } else { other }
             }
 
             #[inline]

@@ -80,11 +80,7 @@ pub fn i1(x: f64) -> f64 {
 
 /// `e^-|x|` times [`i1`].
 pub fn i1e(x: f64) -> f64 {
-    let y = if x.is_infinite() {
-        0.0
-    } else {
-        scaled_i(1, x.abs())
-    };
+    let y = if x.is_infinite() { 0.0 } else { scaled_i(1, x.abs()) };
     if x < 0.0 { -y } else { y }
 }
 

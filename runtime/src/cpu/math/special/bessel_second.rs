@@ -183,11 +183,7 @@ pub fn airy_ai(x: f64) -> f64 {
     // Taylor series of y'' = x y, in steps of at most 1 from 0
     let (mut at, mut value, mut slope) = (0.0, 0.355_028_053_887_817_2, -0.258_819_403_792_806_8);
     while at != x {
-        let to = if x < 0.0 {
-            x.max(at - 1.0)
-        } else {
-            x.min(at + 1.0)
-        };
+        let to = if x < 0.0 { x.max(at - 1.0) } else { x.min(at + 1.0) };
         (value, slope) = taylor(at, value, slope, to - at);
         at = to;
     }

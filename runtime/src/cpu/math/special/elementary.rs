@@ -59,11 +59,7 @@ pub fn fmin(a: f64, b: f64) -> f64 {
 
 /// 0 below 0, 1 above, `at_zero` at 0; 0 for NaN.
 pub fn heaviside(x: f64, at_zero: f64) -> f64 {
-    if x == 0.0 {
-        at_zero
-    } else {
-        f64::from(u8::from(x > 0.0))
-    }
+    if x == 0.0 { at_zero } else { f64::from(u8::from(x > 0.0)) }
 }
 
 macro_rules! next {
@@ -111,11 +107,7 @@ pub fn frexp(x: f64) -> (f64, i32) {
     if x == 0.0 || !x.is_finite() {
         return (x, 0);
     }
-    let (x, shift) = if x.is_subnormal() {
-        (x * 2f64.powi(64), -64)
-    } else {
-        (x, 0)
-    };
+    let (x, shift) = if x.is_subnormal() { (x * 2f64.powi(64), -64) } else { (x, 0) };
     let bits = x.to_bits();
     let exponent = (bits >> 52 & 0x7ff) as i32 - 1022;
     let fraction = f64::from_bits(bits & !(0x7ff << 52) | 1022 << 52);

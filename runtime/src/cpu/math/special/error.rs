@@ -101,21 +101,13 @@ pub fn ndtri(p: f64) -> f64 {
     if (p - 0.5).abs() < 0.25 {
         return SQRT_2 * erfinv(2.0 * (p - 0.5));
     }
-    if p < 0.5 {
-        -SQRT_2 * erfc_inverse(2.0 * p)
-    } else {
-        SQRT_2 * erfc_inverse(2.0 * (1.0 - p))
-    }
+    if p < 0.5 { -SQRT_2 * erfc_inverse(2.0 * p) } else { SQRT_2 * erfc_inverse(2.0 * (1.0 - p)) }
 }
 
 /// The logarithm of the standard normal distribution function.
 pub fn log_ndtr(x: f64) -> f64 {
     let z = x / SQRT_2;
-    if x < -1.0 {
-        (erfcx(-z) / 2.0).ln() - z * z
-    } else {
-        (-erfc(z) / 2.0).ln_1p()
-    }
+    if x < -1.0 { (erfcx(-z) / 2.0).ln() - z * z } else { (-erfc(z) / 2.0).ln_1p() }
 }
 
 /// `-x ln x`, 0 at 0, minus infinity below.

@@ -67,11 +67,7 @@ pub fn lgamma(x: f64) -> f64 {
 /// Around 1 and 2, where the logarithm is 0: the Taylor series at 1, whose coefficients are zeta
 /// values.
 fn near_zero_of_lgamma(x: f64) -> f64 {
-    let (e, rest) = if x > 1.5 {
-        (x - 2.0, (x - 2.0).ln_1p())
-    } else {
-        (x - 1.0, 0.0)
-    };
+    let (e, rest) = if x > 1.5 { (x - 2.0, (x - 2.0).ln_1p()) } else { (x - 1.0, 0.0) };
     const EULER: f64 = 0.577_215_664_901_532_9;
     let mut sum = -EULER * e;
     let mut power = e;

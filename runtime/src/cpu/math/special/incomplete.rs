@@ -12,11 +12,7 @@ fn prefix(a: f64, x: f64) -> f64 {
     }
     // relative to the maximum near x = a
     let m = (x - a) / a;
-    let exponent = if m.abs() < 0.5 {
-        a * ln_1p_minus(m)
-    } else {
-        a * (x / a).ln() - (x - a)
-    };
+    let exponent = if m.abs() < 0.5 { a * ln_1p_minus(m) } else { a * (x / a).ln() - (x - a) };
     (exponent - stirling_rest(a)).exp() * (a / std::f64::consts::TAU).sqrt()
 }
 
@@ -113,11 +109,7 @@ fn border(a: f64, x: f64) -> Option<(f64, f64)> {
         return Some((0.0, 1.0));
     }
     if a.is_infinite() {
-        return if x.is_infinite() {
-            nan
-        } else {
-            Some((0.0, 1.0))
-        };
+        return if x.is_infinite() { nan } else { Some((0.0, 1.0)) };
     }
     if x.is_infinite() {
         return Some((1.0, 0.0));

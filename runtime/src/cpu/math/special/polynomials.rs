@@ -76,9 +76,7 @@ impl Chebyshev {
         if n > self.beyond && x.abs() < 1.0 {
             return (self.by_angle)(degree, x.acos(), x);
         }
-        recurrence(n, (self.first)(x), p, |_, here, before| {
-            (x + x) * here - before
-        })
+        recurrence(n, (self.first)(x), p, |_, here, before| (x + x) * here - before)
     }
 }
 
@@ -166,9 +164,7 @@ pub fn hermite_h(x: f64, n: i64, p: Precision) -> f64 {
     if n > p.hermite_limit() {
         return f64::NAN;
     }
-    recurrence(n, x + x, p, |k, here, before| {
-        (x + x) * here - (k + k) * before
-    })
+    recurrence(n, x + x, p, |k, here, before| (x + x) * here - (k + k) * before)
 }
 
 /// Hermite's polynomial, as probability theory has it.
@@ -212,7 +208,5 @@ pub fn legendre_p(x: f64, n: i64, p: Precision) -> f64 {
         let size = (angle / angle.sin()).sqrt() * j0((n as f64 + 0.5) * angle);
         return if x > 0.0 || even(n) { size } else { -size };
     }
-    recurrence(n, x, p, |k, here, before| {
-        ((k + k + 1.0) * x * here - k * before) / (k + 1.0)
-    })
+    recurrence(n, x, p, |k, here, before| ((k + k + 1.0) * x * here - k * before) / (k + 1.0))
 }

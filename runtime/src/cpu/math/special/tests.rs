@@ -68,10 +68,7 @@ fn values_are_those_of_pytorch() {
 #[test]
 fn neighbours_and_fractions() {
     assert_eq!(nextafter_f32(1.0, 2.0), f64::from(1.0 + f32::EPSILON));
-    assert_eq!(
-        nextafter_f32(-1.0, 2.0),
-        f64::from(-1.0 + f32::EPSILON / 2.0)
-    );
+    assert_eq!(nextafter_f32(-1.0, 2.0), f64::from(-1.0 + f32::EPSILON / 2.0));
     assert_eq!(nextafter(0.0, -1.0).to_bits(), (1u64 << 63) + 1);
     assert_eq!(nextafter_bf16(1.0, 0.0), 0.996_093_75);
     assert_eq!(nextafter_f16(65504.0, f64::INFINITY), f64::INFINITY);
