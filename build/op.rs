@@ -207,6 +207,15 @@ impl<'a> Declared<'a> {
                     _ => composed.to_string(),
                 }
             }
+            ("composed", key) => {
+                let composed = self.composition();
+                match key {
+                    "Functionalize" => {
+                        format!("crate::modes::functionalize::composite({composed})")
+                    }
+                    _ => composed,
+                }
+            }
             ("elementary" | "elementary_", _) => self.elementary(path),
             (path, "CPU" | "Meta") if path.starts_with("formula") => self.local(path),
             ("on_parts", key) => self.on_parts(key),
@@ -285,6 +294,31 @@ impl<'a> Declared<'a> {
             self.signature(),
             self.returns,
             of.replace('.', "_"),
+        )
+    }
+
+    /// The kernel of an operator whose definition is a function over calls.
+    fn composition(&self) -> String {
+        let fields: String = (self.params.iter().zip(&self.schema.args))
+            .map(|(p, a)| {
+                let owned = match (&a.ty, a.ty.unwrap_optional()) {
+                    (SchemaType::List(of, _), _) if **of == SchemaType::Tensor => {
+                        ".iter().collect()"
+                    }
+                    (SchemaType::List(..), _) => ".to_vec()",
+                    (_, SchemaType::List(..)) => ".map(<[_]>::to_vec)",
+                    (SchemaType::Str, _) => ".to_string()",
+                    (_, SchemaType::Str) => ".map(str::to_string)",
+                    _ => "",
+                };
+                format!("{0}: {0}{owned}, ", p.name)
+            })
+            .collect();
+        let op = self.entry.op.unqualified().replace('.', "_");
+        format!(
+            "{{ fn f({}) -> Result<{}> {{ straightline_passes::compose::{op}(&mut crate::ops::composed::Eager, straightline_catalog::args::{op} {{ {fields} }}) }} f }}",
+            self.signature(),
+            self.returns,
         )
     }
 

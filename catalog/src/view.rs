@@ -17,7 +17,7 @@ mod calls;
 #[cfg(test)]
 mod tests;
 
-pub use calls::{parts_of, split_sizes};
+pub use calls::{chunk_sizes, parts_of, split_sizes};
 
 /// An index along one dimension of a view's source: affine in the positions along the view's
 /// dimensions.

@@ -5,6 +5,7 @@
 //! re-exports what users need.
 #![forbid(unsafe_code)]
 
+pub mod compose;
 pub mod formula;
 pub mod ir;
 pub mod positions;

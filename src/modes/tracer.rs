@@ -379,10 +379,14 @@ fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
     Ok(())
 }
 
-/// The arguments of a call without its tensors, as far as a graph can have them.
-pub(crate) fn shape_args(args: &[Value]) -> Result<Vec<Arg<()>>> {
-    let arg = |v: &Value| to_arg("a view operator", v, &mut |_| Ok(()));
-    args.iter().map(arg).collect()
+/// The arguments of a view without its tensors, as far as a graph can have them. The tensor that is
+/// viewed, at position `viewed`, may be missing, as it is from what is kept to view again.
+pub(crate) fn shape_args(args: &[Value], viewed: usize) -> Result<Vec<Arg<()>>> {
+    let arg = |(i, v): (usize, &Value)| match i == viewed {
+        true => Ok(Arg::Tensor(())),
+        false => to_arg("a view operator", v, &mut |_| Ok(())),
+    };
+    args.iter().enumerate().map(arg).collect()
 }
 
 /// A value as an argument in a graph, its tensors as `tensor` has them.

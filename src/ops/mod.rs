@@ -31,6 +31,7 @@
 //! CONTRIBUTING.md walks through adding an operator.
 
 pub(crate) mod common;
+pub(crate) mod composed;
 pub(crate) mod copy;
 pub(crate) mod cpu_fallback;
 pub(crate) mod create;

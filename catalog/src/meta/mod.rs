@@ -163,6 +163,42 @@ pub enum MetaError {
         /// How many there are.
         rank: usize,
     },
+    /// A list of tensors without a tensor.
+    #[error("{} expects a non-empty TensorList", op.unqualified())]
+    EmptyList {
+        /// The operator.
+        op: Op,
+    },
+    /// Tensors of different sizes, which make no stack.
+    #[error(
+        "stack expects each tensor to be equal size, but got {first:?} at entry 0 and {other:?} at entry {position}"
+    )]
+    Stacked {
+        /// The sizes of the first one.
+        first: Dims,
+        /// The sizes of the one that differs.
+        other: Dims,
+        /// The place of that one in the list.
+        position: usize,
+    },
+    /// A factor without dimensions.
+    #[error("both arguments to {} need to be at least 1D, but they are {a}D and {b}D", op.unqualified())]
+    NoDimensions {
+        /// The operator.
+        op: Op,
+        /// How many dimensions the first factor has.
+        a: usize,
+        /// How many the second one has.
+        b: usize,
+    },
+    /// A value to fill with that has dimensions.
+    #[error(
+        "masked_fill only supports a 0-dimensional value tensor, but got tensor with {rank} dimension(s)."
+    )]
+    FillRank {
+        /// How many it has.
+        rank: usize,
+    },
     /// Strides under which the elements cannot be seen in these sizes.
     #[error(
         "view size is not compatible with input tensor's size and stride (at least one dimension of {sizes:?} with strides \

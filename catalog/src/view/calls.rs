@@ -3,7 +3,7 @@
 use super::{ViewMap, wrap_dim};
 use crate::args::{self, Arguments};
 use crate::meta::MetaError;
-use crate::{Arg, Op};
+use crate::{Arg, Dims, Op};
 
 impl ViewMap {
     /// The map of a call, from its arguments. `None` for operators that are not views, and for
@@ -80,6 +80,25 @@ pub fn split_sizes(n: i64, size: i64) -> Vec<i64> {
     (0..count).map(|i| size.min(n - i * size)).collect()
 }
 
+/// The sizes of the parts that `chunk` cuts a dimension of `n` elements into: at most so many.
+///
+/// # Errors
+///
+/// Fewer than one part, or more than 2^24 of nothing, each of which would become a tensor.
+pub fn chunk_sizes(n: i64, chunks: i64) -> Result<Vec<i64>, MetaError> {
+    let most = if n == 0 { 1 << 24 } else { i64::MAX };
+    if chunks < 1 || chunks > most {
+        let expected = "greater than 0, and at most 16777216 where there are no elements";
+        return Err(MetaError::Value { op: Op::chunk, name: "chunks", expected, found: chunks });
+    }
+    match n {
+        // nested tensors have dimensions of no one size
+        ..0 => Err(MetaError::Sizes(Dims::from_slice(&[n]))),
+        0 => Ok(vec![0; chunks as usize]),
+        n => Ok(split_sizes(n, (n as u64).div_ceil(chunks as u64) as i64)),
+    }
+}
+
 /// The maps of an operator that returns several views, from its arguments; `None` for other
 /// operators.
 pub fn parts_of<V>(
@@ -91,6 +110,7 @@ pub fn parts_of<V>(
     enum Cut {
         Every(i64),
         Lens(Vec<i64>),
+        Chunks(i64),
         Single,
     }
     let (dim, cut) = match op {
@@ -101,6 +121,10 @@ pub fn parts_of<V>(
         Op::split_with_sizes => {
             let a = args::split_with_sizes::read(args, |_| ())?;
             (a.dim, Cut::Lens(a.split_sizes))
+        }
+        Op::chunk => {
+            let a = args::chunk::read(args, |_| ())?;
+            (a.dim, Cut::Chunks(a.chunks))
         }
         Op::unbind_int => (args::unbind_int::read(args, |_| ())?.dim, Cut::Single),
         _ => return None,
@@ -120,11 +144,21 @@ pub fn parts_of<V>(
         }
         Cut::Every(size) => split_sizes(n, size),
         Cut::Lens(lens) => lens,
+        Cut::Chunks(chunks) => match chunk_sizes(n, chunks) {
+            Ok(lens) => lens,
+            Err(e) => return Some(Err(e)),
+        },
     };
-    let mut start = 0i64;
+    let all = lens.iter().try_fold(0i64, |sum, len| (*len >= 0).then(|| sum.saturating_add(*len)));
+    if all != Some(n) {
+        let (name, expected) = ("split_sizes", "the lengths of parts that make up the dimension");
+        let found = all.unwrap_or(-1);
+        return Some(Err(MetaError::Value { op, name, expected, found }));
+    }
+    let mut start = 0;
     let slices = lens.into_iter().map(|len| {
         let at = start;
-        start = start.saturating_add(len);
+        start += len;
         ViewMap::Slice { dim, start: at, len, step: 1 }
     });
     Some(Ok(slices.collect()))

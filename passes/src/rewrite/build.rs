@@ -35,7 +35,7 @@ impl Site<'_> {
     }
 
     /// [`Site::made`], from the arguments of one operator.
-    fn made_as<A: Arguments<Id>>(&mut self, args: A, dtype: DType) -> Id {
+    pub(crate) fn made_as<A: Arguments<Id>>(&mut self, args: A, dtype: DType) -> Id {
         self.made(A::OP, &args.write(), dtype)
     }
 

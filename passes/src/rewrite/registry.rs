@@ -6,11 +6,12 @@ use crate::ir::Op;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-/// Every rule: those of formulas, then the tables in their order.
+/// Every rule: those of formulas and of composites, then the tables in their order.
 pub fn all_rules() -> impl Iterator<Item = &'static Rule> {
     let tables = [decompose::TABLES, simplify::TABLES, &[fast_math::RULES]];
     let tables = tables.into_iter().flatten().copied().flatten();
-    crate::formula::all().map(|f| &f.rule).chain(tables)
+    let formulas = crate::formula::all().map(|f| &f.rule);
+    formulas.chain(crate::compose::RULES).chain(tables)
 }
 
 /// The rules that look at an operator.

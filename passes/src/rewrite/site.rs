@@ -79,6 +79,16 @@ impl Site<'_> {
         A::read(&self.call.args, |at| self.children[*at as usize])
     }
 
+    /// The arguments of the call and its operands, which the arguments count.
+    pub(crate) fn given(&self) -> (Vec<Arg<u32>>, Vec<Id>) {
+        (self.call.args.to_vec(), self.children.to_vec())
+    }
+
+    /// Whether what a rule has built so far does not fit.
+    pub(crate) fn is_misfit(&self) -> bool {
+        self.misfit.get()
+    }
+
     /// The tensor argument at a position of the schema, where it is given.
     pub fn tensor(&self, position: usize) -> Option<Id> {
         tensor_at(&self.call, &self.children, position)

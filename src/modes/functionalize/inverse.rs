@@ -22,7 +22,7 @@ pub(super) fn parts(
     let Some(op) = op.op() else {
         return Ok(None);
     };
-    let Some(parts) = view::parts_of(op, &tracer::shape_args(args)?, sizes) else {
+    let Some(parts) = view::parts_of(op, &tracer::shape_args(args, 0)?, sizes) else {
         return Ok(None);
     };
     let steps = parts?.into_iter().map(|part| {
@@ -66,7 +66,9 @@ pub(super) fn updated_base(
             Some(Op::as_strided) => !layout::may_overlap(view.sizes(), view.strides()),
             Some(op) if of_elements(op) => true,
             Some(op) => {
-                match ViewMap::of(op, &tracer::shape_args(&update.chain[i].args)?, of.sizes()) {
+                let step = &update.chain[i];
+                let args = tracer::shape_args(&step.args, step.viewed)?;
+                match ViewMap::of(op, &args, of.sizes()) {
                     Some(map) => map?.inverse(of.sizes()) != Inverse::None,
                     None => false,
                 }
@@ -165,7 +167,8 @@ fn inverse_view(
         }
         _ => {}
     }
-    let map = ViewMap::of(op, &tracer::shape_args(args)?, base.sizes()).ok_or_else(refused)??;
+    let map =
+        ViewMap::of(op, &tracer::shape_args(args, 0)?, base.sizes()).ok_or_else(refused)??;
     // what is written again is written in the words of the view
     match (map.inverse(base.sizes()), op, given) {
         (Inverse::Same, ..) => Ok(new.clone()),

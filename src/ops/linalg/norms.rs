@@ -3,8 +3,10 @@
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::ops::common::{wrap_dim, wrap_dims};
+use crate::ops::composed::Eager;
 use crate::tensor::Tensor;
 use straightline_catalog::{DType, Scalar};
+use straightline_passes::compose;
 
 fn cast(t: &Tensor, dtype: DType) -> Result<Tensor> {
     aten::to_dtype(t, dtype, false, false, None)
@@ -68,37 +70,7 @@ pub(crate) fn vector_norm(
         }
     }
     let dims: Vec<i64> = wrapped.iter().map(|d| *d as i64).collect();
-    let (x, dtype) = match dtype.is_complex() {
-        true => (aten::abs(&cast(x, dtype)?)?, dtype.to_real()),
-        false => (x.clone(), dtype),
-    };
-    let wide = dtype.opmath();
-    let x = cast(&x, wide)?;
-    let sum = |t: &Tensor| {
-        if dims.is_empty() {
-            Ok(t.clone())
-        } else {
-            aten::sum_dim_int_list(t, Some(&dims), keepdim, Some(wide))
-        }
-    };
-    let out = if p == 0.0 {
-        sum(&cast(&aten::ne_scalar(&x, Scalar::Int(0))?, wide)?)?
-    } else if p == 2.0 {
-        aten::sqrt(&sum(&aten::mul_tensor(&x, &x)?)?)?
-    } else {
-        let size = aten::abs(&x)?;
-        if p == 1.0 {
-            sum(&size)?
-        } else if p == f64::INFINITY {
-            aten::amax(&size, &dims, keepdim)?
-        } else if p == f64::NEG_INFINITY {
-            aten::amin(&size, &dims, keepdim)?
-        } else {
-            let powers = aten::pow_tensor_scalar(&size, Scalar::Float(p))?;
-            aten::pow_tensor_scalar(&sum(&powers)?, Scalar::Float(1.0 / p))?
-        }
-    };
-    cast(&out, dtype)
+    compose::vector_norm(&mut Eager, x, p, &dims, keepdim, dtype)
 }
 
 fn check_norm(dtype: DType) -> Result<()> {

@@ -45,21 +45,6 @@ fn check_half_to_float(half_to_float: bool) -> Result<()> {
     Ok(())
 }
 
-fn softmax_input(x: &Tensor, dtype: Option<DType>) -> Result<Tensor> {
-    match dtype {
-        Some(dtype) if dtype != x.dtype() => aten::to_dtype(x, dtype, false, false, None),
-        _ => Ok(x.clone()),
-    }
-}
-
-pub(crate) fn softmax_int(x: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    aten::_softmax(&softmax_input(x, dtype)?, dim, false)
-}
-
-pub(crate) fn log_softmax_int(x: &Tensor, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-    aten::_log_softmax(&softmax_input(x, dtype)?, dim, false)
-}
-
 fn check_backward(grad: &Tensor, out: &Tensor, dim: i64, input: DType) -> Result<()> {
     wrap_dim(dim, out.dim())?;
     ensure_shape!(

@@ -4,7 +4,7 @@
 use crate::error::Result;
 use crate::ops::pointwise;
 use crate::ops::pointwise::complex::conjugated;
-use crate::ops::pointwise::special::zip_with;
+use crate::ops::pointwise::zip_with;
 use crate::tensor::Tensor;
 use crate::tensor::launch;
 use straightline_catalog::prims::UnaryOp;

@@ -3,7 +3,8 @@
 use crate::error::Result;
 use crate::ops::common::promote;
 use crate::ops::pointwise;
-use crate::ops::pointwise::special::{in_place, unsupported, zip, zip_with};
+use crate::ops::pointwise::special::{in_place, unsupported, zip};
+use crate::ops::pointwise::zip_with;
 use crate::tensor::Tensor;
 use straightline_catalog::DType;
 use straightline_runtime::cpu::kernels::special as kernels;

@@ -36,10 +36,12 @@ pub(crate) use select::*;
 pub(crate) use unary::*;
 
 use crate::error::Result;
-use crate::ops::common::{result_strides, result_strides_with_number};
+use crate::ops::common::{broadcast, check_devices, result_strides, result_strides_with_number};
 use crate::ops::copy;
 use crate::tensor::Tensor;
+use crate::tensor::launch;
 use straightline_catalog::{DType, Dims, layout};
+use straightline_runtime::cpu::kernels::{In, Out};
 
 /// A result tensor for element-wise operands, in PyTorch's layout.
 pub(super) fn result(sizes: Dims, dtype: DType, operands: &[&Tensor]) -> Result<Tensor> {
@@ -69,6 +71,22 @@ fn result_with_strides(
 
 pub(super) fn zeros(rank: usize) -> Dims {
     layout::filled(0, rank)
+}
+
+/// Runs `f` on operands that broadcast, in their common dtype.
+fn zip_with(
+    a: &Tensor,
+    b: &Tensor,
+    dtype: DType,
+    kernel: impl for<'g> FnOnce(Out<'g>, [In<'g>; 2]) -> Result<()>,
+) -> Result<Tensor> {
+    check_devices(&[a, b])?;
+    let mut out = result(broadcast(&[a, b])?, dtype, &[a, b])?;
+    if out.storage().has_data() {
+        let (a, b) = (cast(a, dtype)?, cast(b, dtype)?);
+        launch::elementwise(&mut out, [&a, &b], kernel)?;
+    }
+    Ok(out)
 }
 
 /// The operand in another dtype; wrapped numbers and 0-dim tensors too.

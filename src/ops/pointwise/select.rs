@@ -3,7 +3,6 @@
 use super::binary::{binary, check_inplace_shape, numbers, unary_scalar};
 use super::{cast, result, result_with_number, zeros};
 use crate::error::{Error, Result};
-use crate::ops::aten;
 use crate::ops::common::{
     broadcast, check_can_cast, check_devices, check_fits, promote, promote_scalar, result_strides,
 };
@@ -83,19 +82,6 @@ fn run_select(out: &mut Tensor, cond: &Tensor, a: &Tensor, b: &Tensor) -> Result
     })
 }
 
-fn number_beside(s: Scalar, t: &Tensor) -> Result<Tensor> {
-    let dtype = promote_scalar(t, s);
-    aten::scalar_tensor(s, Some(dtype), None, Some(t.device()), None)
-}
-
-pub(crate) fn where_scalar_self(cond: &Tensor, a: Scalar, b: &Tensor) -> Result<Tensor> {
-    aten::where_self(cond, &number_beside(a, b)?, b)
-}
-
-pub(crate) fn where_scalar_other(cond: &Tensor, a: &Tensor, b: Scalar) -> Result<Tensor> {
-    aten::where_self(cond, a, &number_beside(b, a)?)
-}
-
 pub(crate) fn masked_fill(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<Tensor> {
     ensure_dtype!(
         mask.dtype() == DType::Bool,
@@ -127,22 +113,6 @@ pub(crate) fn masked_fill_(x: &Tensor, mask: &Tensor, value: Scalar) -> Result<T
     let mask = crate::ops::reduce::any_dims(&mask, Some(&repeated), true)?;
     copy::copy_(&cells, &masked_fill(&cells, &mask, value)?, false)?;
     Ok(x.clone())
-}
-
-pub(crate) fn masked_fill_tensor(x: &Tensor, mask: &Tensor, value: &Tensor) -> Result<Tensor> {
-    ensure_shape!(
-        value.dim() == 0,
-        "masked_fill only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
-        value.dim()
-    );
-    let _given =
-        (value.dtype() != x.dtype()).then(|| access::read(&[x, mask, value])).transpose()?;
-    let value = match value.dtype() == x.dtype() {
-        true => value.clone(),
-        // captured, it is a call of its own
-        false => crate::ops::aten::to_dtype(value, x.dtype(), false, false, None)?,
-    };
-    crate::ops::aten::where_self(mask, &value, x)
 }
 
 fn clamp_dtype(x: &Tensor, min: Option<Scalar>, max: Option<Scalar>) -> Result<DType> {

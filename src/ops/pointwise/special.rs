@@ -3,16 +3,14 @@
 
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::ops::common::{
-    broadcast, check_can_cast, check_devices, float_of, laid_out_like, promote,
-};
+use crate::ops::common::{check_can_cast, float_of, laid_out_like, promote};
 use crate::ops::copy;
 use crate::ops::pointwise;
 use crate::ops::pointwise::complex_functions;
 use crate::tensor::launch;
 use crate::tensor::{Tensor, access};
 use straightline_catalog::{DType, Dims, Scalar, layout};
-use straightline_runtime::cpu::kernels::{In, Out, special as kernels};
+use straightline_runtime::cpu::kernels::special as kernels;
 use straightline_runtime::cpu::math::special as math;
 
 /// `f` of each element, computed in floating point and delivered in `dtype`.
@@ -27,22 +25,6 @@ fn unary(x: &Tensor, f: &(dyn Fn(f64) -> f64 + Sync)) -> Result<Tensor> {
     map(x, float_of(x.dtype()), f)
 }
 
-/// Runs `f` on operands that broadcast, in their common dtype.
-pub(crate) fn zip_with(
-    a: &Tensor,
-    b: &Tensor,
-    dtype: DType,
-    kernel: impl for<'g> FnOnce(Out<'g>, [In<'g>; 2]) -> Result<()>,
-) -> Result<Tensor> {
-    check_devices(&[a, b])?;
-    let mut out = pointwise::result(broadcast(&[a, b])?, dtype, &[a, b])?;
-    if out.storage().has_data() {
-        let (a, b) = (pointwise::cast(a, dtype)?, pointwise::cast(b, dtype)?);
-        launch::elementwise(&mut out, [&a, &b], kernel)?;
-    }
-    Ok(out)
-}
-
 /// `f` of two floating-point tensors.
 pub(crate) fn zip(
     a: &Tensor,
@@ -50,7 +32,7 @@ pub(crate) fn zip(
     dtype: DType,
     f: &(dyn Fn(f64, f64) -> f64 + Sync),
 ) -> Result<Tensor> {
-    zip_with(a, b, dtype, |out, [a, b]| Ok(kernels::zip(out, a, b, f)?))
+    pointwise::zip_with(a, b, dtype, |out, [a, b]| Ok(kernels::zip(out, a, b, f)?))
 }
 
 /// Stores the result of other operators in the tensor that it replaces, by an operator.

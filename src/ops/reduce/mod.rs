@@ -5,7 +5,7 @@ pub(crate) mod scan;
 pub(crate) mod sort;
 
 use crate::error::{Error, Result};
-use crate::ops::common::{float_of, wrap_dim, wrap_dims};
+use crate::ops::common::{wrap_dim, wrap_dims};
 use crate::ops::copy;
 use crate::tensor::Tensor;
 use crate::tensor::launch;
@@ -347,27 +347,6 @@ pub(crate) fn std_correction(
         true => Ok(std),
         false => copy::to_dtype(&std, x.dtype()),
     }
-}
-
-/// `log(sum(exp(x)))` over dimensions, stable.
-pub(crate) fn logsumexp(x: &Tensor, dims: &[i64], keepdim: bool) -> Result<Tensor> {
-    use crate::ops::aten;
-    let x = if x.dtype().is_floating() || x.dtype().is_complex() {
-        x.clone()
-    } else {
-        aten::to_dtype(x, float_of(x.dtype()), false, false, None)?
-    };
-    if x.numel() == 0 {
-        return aten::log(&aten::sum_dim_int_list(&aten::exp(&x)?, Some(dims), keepdim, None)?);
-    }
-    // the exponential of a complex number is as large as its real part says
-    let top = aten::amax(&aten::real(&x)?, dims, true)?;
-    let infinite = aten::eq_scalar(&aten::abs(&top)?, Scalar::Float(f64::INFINITY))?;
-    let top = aten::masked_fill_scalar(&top, &infinite, Scalar::Float(0.0))?;
-    let e = aten::exp(&aten::sub_tensor(&x, &top, Scalar::Int(1))?)?;
-    let s = aten::log(&aten::sum_dim_int_list(&e, Some(dims), keepdim, None)?)?;
-    let top = if keepdim { top } else { aten::squeeze_dims(&top, dims)? };
-    aten::add_tensor(&s, &top, Scalar::Int(1))
 }
 
 /// The standard deviation and the mean.

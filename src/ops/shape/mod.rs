@@ -12,7 +12,7 @@ use crate::ops::copy;
 use crate::tensor::Tensor;
 use crate::tensor::launch;
 use smallvec::SmallVec;
-use straightline_catalog::view::infer_sizes;
+use straightline_catalog::view::{chunk_sizes, infer_sizes};
 use straightline_catalog::{DType, Device, Dims, Layout, MemoryFormat, Scalar};
 use straightline_runtime::cpu::kernels;
 
@@ -277,13 +277,12 @@ pub(crate) fn unsafe_split_with_sizes(t: &Tensor, sizes: &[i64], dim: i64) -> Re
 
 pub(crate) fn unsafe_chunk(t: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
     ensure!(t.dim() != 0, "chunk expects at least a 1-dimensional tensor");
-    ensure!(chunks > 0, "chunk expects `chunks` to be greater than 0, got: {chunks}");
     let n = t.sizes()[wrap_dim(dim, t.dim())?];
-    let size = (n as u64).div_ceil(chunks as u64) as i64;
-    if size == 0 {
-        return aten::unsafe_split_with_sizes(t, &crate::ops::view::empty_chunks(chunks)?, dim);
+    let sizes = chunk_sizes(n, chunks)?;
+    match n {
+        0 => aten::unsafe_split_with_sizes(t, &sizes, dim),
+        _ => aten::unsafe_split_tensor(t, sizes[0], dim),
     }
-    aten::unsafe_split_tensor(t, size, dim)
 }
 
 // ---- flipping and rolling ---------------------------------------------------------------------

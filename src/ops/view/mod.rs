@@ -205,23 +205,10 @@ pub(crate) fn split(t: &Tensor, size: i64, dim: i64) -> Result<Vec<Tensor>> {
     split_sizes(t, &view::split_sizes(n, size), dim)
 }
 
-/// The sizes of this many chunks of an empty dimension.
-pub(crate) fn empty_chunks(chunks: i64) -> Result<Vec<i64>> {
-    // each one becomes a tensor
-    ensure!(chunks <= 1 << 24, "{chunks} chunks are too many");
-    Ok(vec![0; chunks as usize])
-}
-
 pub(crate) fn chunk(t: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {
     ensure!(t.dim() != 0, "chunk expects at least a 1-dimensional tensor");
-    ensure!(chunks > 0, "chunk expects `chunks` to be greater than 0, got: {chunks}");
-    let d = wrap_dim(dim, t.dim())?;
-    let n = t.sizes()[d];
-    let size = (n as u64).div_ceil(chunks as u64) as i64;
-    if size == 0 {
-        return split_sizes(t, &empty_chunks(chunks)?, dim);
-    }
-    split(t, size, dim)
+    let n = t.sizes()[wrap_dim(dim, t.dim())?];
+    split_sizes(t, &view::chunk_sizes(n, chunks)?, dim)
 }
 
 pub(crate) fn unbind(t: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
@@ -231,29 +218,4 @@ pub(crate) fn unbind(t: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
         .get(d)
         .ok_or_else(|| Error::index("Dimension specified as 0 but tensor has no dimensions"))?;
     (0..n).map(|i| crate::ops::aten::select_int(t, d as i64, i)).collect()
-}
-
-pub(crate) fn stack(tensors: &[Tensor], dim: i64) -> Result<Tensor> {
-    let Some(first) = tensors.first() else {
-        return Err(Error::runtime("stack expects a non-empty TensorList"));
-    };
-    if let Some((i, t)) = tensors.iter().enumerate().find(|(_, t)| t.sizes() != first.sizes()) {
-        return Err(Error::shape(format!(
-            "stack expects each tensor to be equal size, but got {:?} at entry 0 and {:?} at entry {i}",
-            first.sizes(),
-            t.sizes()
-        )));
-    }
-    let dim = wrap_dim(dim, first.dim() + 1)?;
-    if dim < first.dim() {
-        // as PyTorch, so that the result lies as that of `cat` does
-        let mut sizes = Dims::from_slice(first.sizes());
-        sizes.insert(dim, tensors.len() as i64);
-        let all = crate::ops::aten::cat(tensors, dim as i64)?;
-        return crate::ops::aten::view(&all, &sizes);
-    }
-    let dim = dim as i64;
-    let parts =
-        tensors.iter().map(|t| crate::ops::aten::unsqueeze(t, dim)).collect::<Result<Vec<_>>>()?;
-    crate::ops::aten::cat(&parts, dim)
 }

@@ -24,8 +24,6 @@ rules! { Decompose:
         [Op::mv] => One(mv);
     "addmv", "addmv(b, x, v) = alpha (x v) + beta b",
         [Op::addmv] => One(addmv);
-    "linear", "linear(x, w, b) = x @ w^T + b over the last dimension",
-        [Op::linear] => One(linear);
 }
 
 /// `alpha * product + beta * self`, the tail of the `add*` family.
@@ -166,32 +164,4 @@ fn addmv(s: &mut Site<'_>) -> Option<Id> {
     let product = matrix_vector(s, x, v)?;
     let (alpha, beta) = whole_factors(s);
     scaled_add_by(s, product, alpha, beta)
-}
-
-fn linear(s: &mut Site<'_>) -> Option<Id> {
-    let args::linear { input: x, weight: w, bias } = s.args()?;
-    let (sizes, out) = (s.meta(x).sizes.clone(), s.out().sizes.clone());
-    if s.meta(w).sizes.len() != 2 || sizes.is_empty() {
-        return None;
-    }
-    let inner = sizes[sizes.len() - 1];
-    if s.meta(w).sizes[1] != inner {
-        return None;
-    }
-    let rows: i64 = sizes[..sizes.len() - 1].iter().product();
-    let (x, w) = match bias {
-        Some(_) => (s.lift(x), s.lift(w)),
-        None => (x, w),
-    };
-    let flat = s.reshape(x, &[rows, inner]);
-    let w = s.permute(w, &[1, 0]);
-    let product = s.mm(flat, w);
-    let product = s.reshape(product, &out);
-    let Some(bias) = bias else {
-        return Some(product);
-    };
-    let bias = s.lift(bias);
-    let sum = s.add(product, bias);
-    let dtype = s.out().dtype;
-    Some(s.convert(sum, dtype))
 }

@@ -1,19 +1,15 @@
 //! The softmax family: shifted by the maximum, so that no exponential overflows.
 
 use crate::ir::Op;
-use crate::ir::args;
-use crate::ir::meta::dims;
 use crate::rewrite::rule::rules;
 use crate::rewrite::site::Site;
 use egg::Id;
 
 rules! { Decompose:
     "softmax", "softmax(x) = e / sum(e) with e = exp(x - max x)",
-        [Op::_softmax, Op::softmax_int] => One(softmax);
+        [Op::_softmax] => One(softmax);
     "log_softmax", "log_softmax(x) = d - log(sum(exp d)) with d = x - max x",
-        [Op::_log_softmax, Op::log_softmax_int] => One(log_softmax);
-    "logsumexp", "logsumexp(x) = log(sum(exp(x - m))) + m with m = max x, or 0 where that is infinite",
-        [Op::logsumexp] => One(logsumexp);
+        [Op::_log_softmax] => One(log_softmax);
     "softmax_backward", "the gradient of softmax is y g - y sum(y g)",
         [Op::_softmax_backward_data] => One(softmax_backward);
     "log_softmax_backward", "the gradient of log_softmax is g - exp(y) sum(g)",
@@ -53,27 +49,6 @@ fn log_softmax(s: &mut Site<'_>) -> Option<Id> {
     let sum = s.sum(e, &dims, true);
     let log = s.unary(Op::log, sum);
     let y = s.sub(d, log);
-    let dtype = s.out().dtype;
-    Some(s.convert(y, dtype))
-}
-
-fn logsumexp(s: &mut Site<'_>) -> Option<Id> {
-    let a: args::logsumexp<Id> = s.args()?;
-    if s.meta(a.self_).numel() == 0 {
-        return None;
-    }
-    let x = s.lift(a.self_);
-    let dims = dims(Some(&a.dim), s.meta(x).sizes.len()).ok()?;
-    let max = s.reduce(Op::amax, x, &dims, true);
-    let infinite = s.test(Op::isinf, max);
-    let zero = s.constant(0.0, s.dtype(max));
-    let shift = s.select(infinite, zero, max);
-    let d = s.sub(x, shift);
-    let e = s.unary(Op::exp, d);
-    let sum = s.sum(e, &dims, a.keepdim);
-    let log = s.unary(Op::log, sum);
-    let shift = s.reshape(shift, &s.out().sizes.clone());
-    let y = s.add(log, shift);
     let dtype = s.out().dtype;
     Some(s.convert(y, dtype))
 }

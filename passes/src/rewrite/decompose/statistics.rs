@@ -1,7 +1,7 @@
 //! Means, variances, norms, and reductions over everything.
 
-use crate::ir::Op;
-use crate::ir::args;
+use crate::compose;
+use crate::ir::{Op, args, meta};
 use crate::rewrite::rule::{Replacements, rules};
 use crate::rewrite::site::Site;
 use egg::Id;
@@ -29,7 +29,7 @@ rules! { Decompose:
         [Op::any] => One(any_all);
     "all_all", "all elements of everything are all elements of the flattened tensor",
         [Op::all] => One(all_all);
-    "vector_norm", "the norms of order 1, 2 and infinity are sum |x|, sqrt(sum x^2) and max |x|",
+    "vector_norm", "the norm of order p is (sum |x|^p)^(1/p), and its limits",
         [Op::linalg_vector_norm, Op::norm_Scalar, Op::norm_ScalarOpt_dim] => One(vector_norm);
 }
 
@@ -172,29 +172,24 @@ fn all_all(s: &mut Site<'_>) -> Option<Id> {
 }
 
 fn vector_norm(s: &mut Site<'_>) -> Option<Id> {
-    let order = match (s.scalar("ord"), s.scalar("p")) {
-        (Some(o), _) | (None, Some(o)) => o.as_f64(),
-        (None, None) => 2.0,
+    let (order, dims, keepdim) = match s.op() {
+        Op::linalg_vector_norm => {
+            let a: args::linalg_vector_norm<Id> = s.args()?;
+            (a.ord, a.dim.unwrap_or_default(), a.keepdim)
+        }
+        Op::norm_ScalarOpt_dim => {
+            let a: args::norm_ScalarOpt_dim<Id> = s.args()?;
+            (a.p.unwrap_or(2.into()), a.dim, a.keepdim)
+        }
+        _ => (s.args::<args::norm_Scalar<Id>>()?.p, Vec::new(), false),
     };
-    if !s.out().dtype.is_floating() {
+    let (x, order, dtype) = (s.tensor(0)?, order.as_f64(), s.out().dtype);
+    let m = s.meta(x);
+    // the greatest or the least of nothing is its kernel's to refuse
+    if !dtype.is_floating() || (m.numel() == 0 && (order < 0.0 || order.is_infinite())) {
         return None;
     }
-    let x = operand(s)?;
-    let dims = dims(s, x)?;
-    let keepdim = s.bool("keepdim", false);
-    let y = if order == 2.0 {
-        let squares = s.mul(x, x);
-        let sum = s.sum(squares, &dims, keepdim);
-        s.unary(Op::sqrt, sum)
-    } else if order == 1.0 {
-        let abs = s.unary(Op::abs, x);
-        s.sum(abs, &dims, keepdim)
-    } else if order.is_infinite() && s.meta(x).numel() != 0 {
-        let abs = s.unary(Op::abs, x);
-        let op = if order > 0.0 { Op::amax } else { Op::amin };
-        s.reduce(op, abs, &dims, keepdim)
-    } else {
-        return None;
-    };
-    rounded(s, y)
+    let dims = meta::dims(Some(&dims), m.sizes.len()).ok()?;
+    let dims: Vec<i64> = dims.iter().map(|d| *d as i64).collect();
+    compose::vector_norm(s, &x, order, &dims, keepdim, dtype).ok()
 }

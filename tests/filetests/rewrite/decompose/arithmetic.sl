@@ -6,7 +6,7 @@
 // fires: lerp_tensor
 // fires: square
 // fires: masked_fill
-// fires: where_scalar
+// fires: where_scalar_self
 // fires: logaddexp
 // fires: xlogy
 // fires: heaviside
@@ -85,7 +85,7 @@ graph(%x: i32[4]) {
 // quiet: lerp_tensor
 // quiet: square
 // quiet: masked_fill
-// quiet: where_scalar
+// quiet: where_scalar_self
 // quiet: logaddexp
 // quiet: xlogy
 // quiet: heaviside

@@ -10,8 +10,8 @@ graph(%x: f32[2,3], %y: f32[2,3], %z: f32[1,3,1]) {
   %5: f32[3] = aten::squeeze(%z)
   return %0, %1, %2, %3, %4, %5
 }
-// check: aten::unsqueeze(%x, dim=1)
-// check: aten::cat
+// check: aten::cat([%x, %y], dim=1)
+// check: f32[2,2,3] = aten::view(
 // check: f32[2,2]{3,1} = aten::slice.Tensor(%x, dim=1, start=0, end=2, step=1)
 // check: f32[2,1]{3,1} = aten::slice.Tensor(%x, dim=1, start=2, end=3, step=1)
 // check: f32[3] = aten::select.int(%x, dim=0, index=0)

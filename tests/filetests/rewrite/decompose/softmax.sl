@@ -38,16 +38,25 @@ graph(%x: f32[]) {
 }
 // check: aten::amax(%x, dim=[], keepdim=true)
 
-// there is no maximum of nothing
+// there is no maximum of nothing; its sum is 0
 // run: rewrite decompose
 // quiet: softmax
 // quiet: log_softmax
-// quiet: logsumexp
+// fires: logsumexp
 graph(%x: f32[0,3], %e: f32[3,0]) {
   %0: f32[0,3] = aten::_softmax(%x, dim=0, half_to_float=false)
   %1: f32[0,3] = aten::_log_softmax(%x, dim=0, half_to_float=false)
   %2: f32[3] = aten::logsumexp(%e, dim=[1], keepdim=false)
   return %0, %1, %2
+}
+// check: aten::exp(%e)
+// not: aten::amax
+
+// run: rewrite simplify
+// quiet: logsumexp
+graph(%x: f32[2,3]) {
+  %1: f32[2] = aten::logsumexp(%x, dim=[1], keepdim=false)
+  return %1
 }
 
 // run: rewrite decompose

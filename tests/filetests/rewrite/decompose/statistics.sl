@@ -71,7 +71,7 @@ graph(%x: f32[2,5], %b: bool[2,3]) {
 // check: aten::all.dim
 // check: aten::sqrt
 
-// other orders, the maximum of nothing, means of integers
+// the maximum of nothing, means and norms of integers
 // run: rewrite decompose
 // quiet: vector_norm
 // quiet: max_all
@@ -82,7 +82,7 @@ graph(%x: f32[2,5], %b: bool[2,3]) {
 // quiet: any_all
 // quiet: all_all
 graph(%x: f32[2,5], %e: f32[0], %i: i64[4]) {
-  %0: f32[2] = aten::linalg_vector_norm(%x, ord=3, dim=[1], keepdim=false, dtype=none)
+  %0: f32[] = aten::linalg_vector_norm(%e, ord=inf, dim=[0], keepdim=false, dtype=none)
   %1: f32[] = aten::max(%e)
   %2: f32[] = aten::min(%e)
   %3: i64[] = aten::mean(%i, dtype=none)
@@ -92,6 +92,14 @@ graph(%x: f32[2,5], %e: f32[0], %i: i64[4]) {
   %7: bool[2] = aten::all.dim(%x, dim=1, keepdim=false)
   return %0, %1, %2, %3, %4, %5, %6, %7
 }
+
+// run: rewrite decompose
+// fires: vector_norm
+graph(%x: f32[2,5]) {
+  %0: f32[2] = aten::linalg_vector_norm(%x, ord=3, dim=[1], keepdim=false, dtype=none)
+  return %0
+}
+// check: aten::pow.Tensor_Scalar(%0, exponent=3.0)
 
 // run: rewrite decompose
 // quiet: var
