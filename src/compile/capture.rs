@@ -3,7 +3,7 @@
 use super::flat::{self, Handed};
 use super::results;
 use super::settle::{self, Met};
-use super::stages::{LeafUse, Mutation, Reshape, Surroundings, Traced};
+use super::traced::{LeafUse, Mutation, Reshape, Surroundings, Traced};
 use super::tree::TensorTree;
 use crate::dispatch::{DispatchKey, DispatchKeySet, IncludeGuard, TlsKeySets, fallback_epochs};
 use crate::error::{Error, ErrorKind, Result};
@@ -13,7 +13,7 @@ use crate::modes::outside::{self, Asked};
 use crate::modes::tracer;
 use crate::tensor::{Held, Tensor};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use straightline_catalog::{DeviceType, MemoryFormat, Op, default_dtype};
+use straightline_catalog::{DeviceType, Op, default_dtype};
 use straightline_passes::ir::graph::{Graph, NodeKind, ValueRef};
 
 /// The result of a capture: the graph with its surroundings, and the structure of the result.
@@ -235,11 +235,11 @@ fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced
         };
         let memory = match memory {
             Some((value, meta, behind)) => {
-                values.push(own_value(&value)?);
+                values.push(results::own_value(&value)?);
                 Some((meta, behind))
             }
             None => {
-                values.push(functional_value(&target.wrapper)?);
+                values.push(results::functional_value(&target.wrapper)?);
                 None
             }
         };
@@ -331,24 +331,6 @@ fn written(leaves: &[Leaf]) -> Vec<&Leaf> {
         out.push(leaf);
     }
     out
-}
-
-/// The graph value of a result; a copy where the result is a leaf that must not be handed out.
-pub(super) fn functional_value(t: &Tensor) -> Result<ValueRef> {
-    own_value(&functionalize::unwrap(t)?)
-}
-
-/// The graph value of a traced tensor; a copy where it is an input or parameter.
-pub(super) fn own_value(inner: &Tensor) -> Result<ValueRef> {
-    let value = tracer::value_of(inner)?;
-    let is_leaf = tracer::with_recording(|r| {
-        Ok(matches!(r.graph.node(value.node).kind, NodeKind::Parameter | NodeKind::Input))
-    })?;
-    if !is_leaf {
-        return Ok(value);
-    }
-    let _below = crate::dispatch::ExcludeGuard::new(DispatchKey::Functionalize);
-    tracer::value_of(&crate::ops::aten::clone(inner, Some(MemoryFormat::Preserve))?)
 }
 
 /// Finds a call in the graph that writes to its arguments; there must be none.

@@ -1,7 +1,7 @@
 //! Compiled code runs on the CPU: tensors on other devices are refused by name before code is
 //! generated.
 
-use super::stages::Traced;
+use super::traced::Traced;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use straightline_catalog::Device;

@@ -6,9 +6,9 @@
 use super::arguments::{Arguments, TensorFunction};
 use super::capture::capture;
 use super::interpret::{self, Interpreter};
-use super::stages::Traced;
+use super::traced::Traced;
 use super::tree::TensorTree;
-use super::{flat, replay};
+use super::{flat, replay, results};
 use crate::dispatch::{DispatchKeySet, ExcludeGuard};
 use crate::error::{Error, Result};
 use crate::modes::{fake, interception, tracer};
@@ -144,7 +144,7 @@ impl<I: TensorTree, O: TensorTree> Functionalized<I, O> {
     fn perform(&self, traced: &Traced, arguments: &[&Tensor]) -> Result<replay::Results> {
         let inputs = match traced.slots.is_empty() {
             true => arguments.iter().map(|t| (*t).clone()).collect(),
-            false => replay::graph_inputs(&traced.slots, arguments)?,
+            false => results::graph_inputs(&traced.slots, arguments)?,
         };
         let parameters = traced.parameters().map(Some);
         let mut calls =

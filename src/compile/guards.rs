@@ -1,8 +1,8 @@
 //! What must be true of a call for a variant to serve it.
 
 use super::results::position;
-use super::stages::{LeafUse, Surroundings, Traced};
 use super::surroundings::{Answer, Closed, Operators};
+use super::traced::{LeafUse, Surroundings, Traced};
 use crate::dispatch::{DispatchKeySet, OperatorHandle, TlsKeySets};
 use crate::modes::autocast;
 use crate::modes::functionalize::{InputSlot, Owner};

@@ -1,8 +1,8 @@
 //! The calls of a captured graph, made one after another through the dispatcher.
 
 use super::externs::to_value;
-use super::stages::Traced;
-use super::{replay, results};
+use super::results;
+use super::traced::Traced;
 use crate::dispatch::{
     DispatchError, DispatchKey, DispatchKeySet, ExcludeGuard, OperatorHandle, Stack, Value,
     handle_of,
@@ -261,11 +261,11 @@ pub(super) fn write_back(
 ) -> Result<()> {
     let inputs: Vec<&Tensor> = inputs.iter().collect();
     for r in &traced.reshapes {
-        let target = replay::owned(&r.target, arguments, &inputs);
+        let target = results::owned(&r.target, arguments, &inputs);
         target.set_geometry(&r.sizes, &r.strides, target.offset() + r.moved)?;
     }
     for m in &traced.mutations {
-        let target = replay::owned(&m.target, arguments, &inputs);
+        let target = results::owned(&m.target, arguments, &inputs);
         let written = match &m.memory {
             None => target.clone(),
             Some((meta, behind)) => {

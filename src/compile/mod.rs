@@ -43,6 +43,7 @@ mod stages;
 mod surroundings;
 #[cfg(test)]
 mod tests;
+mod traced;
 mod tree;
 mod turn;
 
@@ -53,5 +54,6 @@ pub use function::{compile, compile_with};
 pub use functionalized::{Functionalized, functionalize};
 pub use guards::GuardMiss;
 pub use options::{CompileEvent, CompileOptions};
-pub use stages::{Executable, Lowered, Traced};
+pub use stages::{Executable, Lowered};
+pub use traced::Traced;
 pub use tree::TensorTree;

@@ -1,9 +1,10 @@
 //! Replay: the plan runs on the call's tensors, and the dispatcher is not entered.
 
-use super::stages::{Executable, OutputSource, Traced, ViewOf};
+use super::results::{graph_inputs, owned};
+use super::stages::Executable;
+use super::traced::{OutputSource, Traced, ViewOf};
 use super::{failure, results};
 use crate::error::{Error, Result};
-use crate::modes::functionalize::{InputSlot, Owner};
 use crate::tensor::Tensor;
 use crate::tensor::access::{self, Operands};
 use crate::tensor::storage::{ReadGuard, Storage, WriteGuard};
@@ -221,18 +222,6 @@ impl Executable {
     }
 }
 
-/// The graph's inputs at a call, if they are not simply its arguments.
-pub(super) fn graph_inputs(slots: &[InputSlot], arguments: &[&Tensor]) -> Result<Vec<Tensor>> {
-    let input = |slot: &InputSlot| match slot {
-        InputSlot::Argument(i) => Ok(arguments[*i].clone()),
-        InputSlot::Merged { argument, start, meta } => {
-            let of = arguments[*argument];
-            results::view_of(of, results::position(of), *start, meta)
-        }
-    };
-    slots.iter().map(input).collect()
-}
-
 /// The results of a call, made from the values of the graph's outputs.
 pub(super) fn delivered(
     traced: &Traced,
@@ -266,19 +255,6 @@ pub(super) fn delivered(
 
 fn tensor(storage: Storage, meta: &TensorMeta, offset: i64) -> Tensor {
     Tensor::build(storage, meta.dtype, meta.device, &meta.sizes, &meta.strides, offset)
-}
-
-/// The tensor that a function writes or reshapes.
-pub(super) fn owned<'a>(
-    owner: &'a Owner,
-    arguments: &[&'a Tensor],
-    inputs: &[&'a Tensor],
-) -> &'a Tensor {
-    match owner {
-        Owner::Input(i) => arguments[*i],
-        Owner::Tensor(t) => t,
-        Owner::Merged(slot) => inputs[*slot],
-    }
 }
 
 /// What a call holds.

@@ -1,14 +1,14 @@
 //! Where the results of a captured function come from, so that they alias as eager ones do.
 
-use super::capture::{functional_value, own_value};
-use super::stages::{OutputSource, ViewOf};
+use super::traced::{OutputSource, ViewOf};
+use crate::dispatch::{DispatchKey, ExcludeGuard};
 use crate::error::Result;
-use crate::modes::functionalize::{self, Leaf, Owner, Place};
+use crate::modes::functionalize::{self, InputSlot, Leaf, Owner, Place};
+use crate::modes::tracer;
 use crate::tensor::{Held, Tensor};
 use std::collections::HashMap;
-use straightline_catalog::TensorMeta;
-use straightline_catalog::layout;
-use straightline_passes::ir::graph::ValueRef;
+use straightline_catalog::{MemoryFormat, TensorMeta, layout};
+use straightline_passes::ir::graph::{NodeKind, ValueRef};
 
 /// The source of each result; values that the graph must output are appended to `values`.
 ///
@@ -132,4 +132,47 @@ pub(super) fn view_of(of: &Tensor, at: i64, start: i64, meta: &TensorMeta) -> Re
         &meta.strides,
         offset,
     ))
+}
+
+/// The graph value of a result; a copy where the result is a leaf that must not be handed out.
+pub(super) fn functional_value(t: &Tensor) -> Result<ValueRef> {
+    own_value(&functionalize::unwrap(t)?)
+}
+
+/// The graph value of a traced tensor; a copy where it is an input or parameter.
+pub(super) fn own_value(inner: &Tensor) -> Result<ValueRef> {
+    let value = tracer::value_of(inner)?;
+    let is_leaf = tracer::with_recording(|r| {
+        Ok(matches!(r.graph.node(value.node).kind, NodeKind::Parameter | NodeKind::Input))
+    })?;
+    if !is_leaf {
+        return Ok(value);
+    }
+    let _below = ExcludeGuard::new(DispatchKey::Functionalize);
+    tracer::value_of(&crate::ops::aten::clone(inner, Some(MemoryFormat::Preserve))?)
+}
+
+/// The graph's inputs at a call, if they are not simply its arguments.
+pub(super) fn graph_inputs(slots: &[InputSlot], arguments: &[&Tensor]) -> Result<Vec<Tensor>> {
+    let input = |slot: &InputSlot| match slot {
+        InputSlot::Argument(i) => Ok(arguments[*i].clone()),
+        InputSlot::Merged { argument, start, meta } => {
+            let of = arguments[*argument];
+            view_of(of, position(of), *start, meta)
+        }
+    };
+    slots.iter().map(input).collect()
+}
+
+/// The tensor that a function writes or reshapes.
+pub(super) fn owned<'a>(
+    owner: &'a Owner,
+    arguments: &[&'a Tensor],
+    inputs: &[&'a Tensor],
+) -> &'a Tensor {
+    match owner {
+        Owner::Input(i) => arguments[*i],
+        Owner::Tensor(t) => t,
+        Owner::Merged(slot) => inputs[*slot],
+    }
 }

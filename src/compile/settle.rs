@@ -7,9 +7,9 @@
 //! with the captured graph, as it may with `eager_fallback`.
 
 use super::interpret::{self, Interpreter};
-use super::stages::Traced;
+use super::traced::Traced;
 use super::tree::TensorTree;
-use super::{flat, replay};
+use super::{flat, results};
 use crate::error::{Error, Result};
 use crate::modes::functionalize::{self, InputSlot, Memory, MergedStorages};
 use crate::modes::outside::Kept;
@@ -100,7 +100,7 @@ pub(super) fn settle(
         return Ok(());
     }
     let (_below, _busy) = (interpret::below(), AtWork::begin());
-    let inputs = replay::graph_inputs(&met.slots, arguments)?;
+    let inputs = results::graph_inputs(&met.slots, arguments)?;
     let like = |t: &Tensor| !unlike.contains_key(&t.storage().id());
     let mut interpreter = Interpreter::new(
         graph,
@@ -184,7 +184,7 @@ pub(super) fn perform<O: TensorTree>(
     alive.extend(wanted(all.chain(returned.iter().copied())).chain(written));
     traced.graph.set_outputs(&alive);
     traced.graph.eliminate_dead_code();
-    let inputs = replay::graph_inputs(&met.slots, arguments)?;
+    let inputs = results::graph_inputs(&met.slots, arguments)?;
     let parameters = met.parameters.iter().map(|t| Some(&**t));
     let mut interpreter = Interpreter::new(&traced.graph, inputs.iter().map(Some), parameters);
     interpreter.all()?;

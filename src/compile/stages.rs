@@ -6,220 +6,19 @@
 use super::externs;
 use super::interpret;
 use super::options::CompileOptions;
-use super::surroundings::closed_over;
-use crate::dispatch::{DispatchKey, OperatorHandle, record_function};
+use super::traced::Traced;
+use crate::dispatch::record_function;
 use crate::error::{Error, Result};
-use crate::modes::functionalize::{Bits, InputSlot, Owner};
-use crate::modes::outside::Asked;
-use crate::tensor::{Held, Tensor};
 use std::fmt;
 use std::time::{Duration, Instant};
 use straightline_catalog::TensorMeta;
-use straightline_catalog::{DType, default_dtype};
-use straightline_passes::ir::graph::{Graph, ValueRef};
+use straightline_passes::ir::graph::Graph;
 use straightline_passes::rewrite::{RewriteOptions, RewriteReport, rewrite};
 use straightline_passes::schedule::loops::Schedule;
 use straightline_passes::schedule::{ScheduleOptions, schedule};
 use straightline_runtime::plan::{Plan, PlanOptions};
 
-/// Where a result of the function comes from.
-#[derive(Clone, Debug)]
-pub(super) enum OutputSource {
-    /// This output of the graph.
-    Value(usize),
-    /// The argument itself.
-    Input(usize),
-    /// A closed-over tensor itself.
-    Tensor(Held),
-    /// An earlier result itself.
-    Same(usize),
-    /// A view of memory that other tensors share.
-    View {
-        /// Whose memory.
-        of: ViewOf,
-        /// Dtype, sizes, strides and device.
-        meta: TensorMeta,
-        /// Which math bits it has.
-        bits: Bits,
-        /// Where it begins, in bytes from the first element of `of`.
-        start: i64,
-    },
-}
-
-/// What a result is a view of.
-#[derive(Clone, Debug)]
-pub(super) enum ViewOf {
-    /// An output of the graph.
-    Value(usize),
-    /// An argument.
-    Input(usize),
-    /// A closed-over tensor.
-    Tensor(Held),
-}
-
-/// A tensor from outside that the function met.
-#[derive(Clone, Debug)]
-pub(super) struct LeafUse {
-    /// Which one.
-    pub(super) owner: Owner,
-    /// Whether its memory is written.
-    pub(super) written: bool,
-    /// Whether it is a view of an input or parameter of the graph that others are views of too.
-    pub(super) merged: bool,
-    /// Whether it stands for memory that several tensors lie in.
-    pub(super) flat: bool,
-}
-
-/// What the function used besides operator calls.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Surroundings {
-    /// What it asked about tensors and the thread.
-    pub(super) asked: Vec<Asked>,
-    /// The operators that its calls went through, as they were registered.
-    pub(super) operators: Vec<(OperatorHandle, u64)>,
-    /// The fallbacks of the keys that these calls may have reached, as they were when capture
-    /// began.
-    pub(super) fallbacks: Vec<(DispatchKey, u64)>,
-    /// Tensors that it made from data and that are kept outside it.
-    pub(super) kept: Vec<Held>,
-    /// The default dtype during capture; for a graph that was read or built, the current one.
-    pub(super) default_dtype: Option<DType>,
-}
-
-impl Surroundings {
-    /// Lowering promotes types as the function did when it was captured.
-    fn pin(&self) -> default_dtype::Pin {
-        default_dtype::pin(self.default_dtype.unwrap_or_else(default_dtype::default_dtype))
-    }
-}
-
-/// A leaf that the function writes: its new value is copied into it after each call.
-#[derive(Clone, Debug)]
-pub(super) struct Mutation {
-    /// What is written.
-    pub(super) target: Owner,
-    /// The graph output that holds its new value.
-    pub(super) output: usize,
-    /// Where a leaf changes its shape: the geometry that the value has in its memory, and how many
-    /// bytes that begins behind the leaf's new place. The memory that the leaf no longer covers may
-    /// have been written before.
-    pub(super) memory: Option<(TensorMeta, i64)>,
-}
-
-/// A leaf whose shape the function changes in place, at each call.
-#[derive(Clone, Debug)]
-pub(super) struct Reshape {
-    /// Which one.
-    pub(super) target: Owner,
-    /// Its sizes after the call.
-    pub(super) sizes: Vec<i64>,
-    /// Its strides after the call.
-    pub(super) strides: Vec<i64>,
-    /// How far its first element moves.
-    pub(super) moved: i64,
-}
-
-/// A captured function: what the dispatcher saw, as a functional graph.
-///
-/// `Display` prints the graph's text, which parses back.
-///
-/// ```
-/// use straightline::{Tensor, compile};
-/// let f = compile(|x: &Tensor| x.exp()?.sum());
-/// let traced = f.trace(&Tensor::from_vec([0f32, 1.0], 2)?)?;
-/// assert!(traced.to_string().contains("aten::exp"));
-/// # Ok::<(), straightline::Error>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct Traced {
-    pub(super) graph: Graph,
-    pub(super) inputs: Vec<TensorMeta>,
-    /// The graph's inputs, if they are not simply the arguments.
-    pub(super) slots: Vec<InputSlot>,
-    pub(super) parameters: Vec<Held>,
-    pub(super) outputs: Vec<OutputSource>,
-    pub(super) mutations: Vec<Mutation>,
-    pub(super) reshapes: Vec<Reshape>,
-    /// For each graph output, the value whose memory it shares.
-    pub(super) roots: Vec<ValueRef>,
-    /// The tensors from outside that the function met.
-    pub(super) leaves: Vec<LeafUse>,
-    /// What else it met.
-    pub(super) surroundings: Surroundings,
-    /// Whether the graph comes from outside, so that its shapes have not been checked by a capture.
-    pub(super) given: bool,
-}
-
 impl Traced {
-    /// The tensors from outside that the function met and that are not arguments.
-    pub(super) fn closed_over(&self) -> impl Iterator<Item = &Held> {
-        let of_leaves = self.leaves.iter().filter_map(|leaf| match &leaf.owner {
-            Owner::Tensor(t) => Some(t),
-            _ => None,
-        });
-        let of_outputs = self.outputs.iter().filter_map(|output| match output {
-            OutputSource::Tensor(t) => Some(t),
-            _ => None,
-        });
-        let of_questions = self.surroundings.asked.iter().flat_map(closed_over);
-        let all = of_leaves.chain(of_outputs).chain(of_questions);
-        all.chain(&self.surroundings.kept)
-    }
-
-    /// Whether another capture of the function gave the same program on the same tensors.
-    pub(super) fn is_same_as(&self, other: &Traced) -> bool {
-        let tensors = |t: &Traced| t.closed_over().map(|t| t.id()).collect::<Vec<_>>();
-        let rest = |t: &Traced| {
-            format!("{}{:?}{:?}{:?}{:?}", t.graph, t.slots, t.outputs, t.mutations, t.reshapes)
-        };
-        tensors(self) == tensors(other) && rest(self) == rest(other)
-    }
-
-    /// A graph that was read or built instead of captured, to look at its later stages: there are
-    /// no tensors for its parameters.
-    ///
-    /// ```
-    /// use straightline::{Graph, Traced};
-    /// let graph = Graph::parse("graph(%x: f32[2]) {\n  %0: f32[2] = aten::relu(%x)\n  return %0\n}")?;
-    /// let loops = Traced::from_graph(graph).lower()?.to_string();
-    /// assert!(loops.contains("relu"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// Lowering first compares the declared types of results with those of the operators' Meta
-    /// kernels.
-    pub fn from_graph(graph: Graph) -> Traced {
-        let inputs = graph.inputs().iter();
-        Traced {
-            inputs: inputs.map(|n| graph.meta((*n).into()).clone()).collect(),
-            slots: Vec::new(),
-            parameters: Vec::new(),
-            outputs: (0..graph.outputs().len()).map(OutputSource::Value).collect(),
-            mutations: Vec::new(),
-            reshapes: Vec::new(),
-            leaves: Vec::new(),
-            surroundings: Surroundings::default(),
-            roots: graph.outputs().to_vec(),
-            given: true,
-            graph,
-        }
-    }
-
-    /// The captured graph.
-    pub fn graph(&self) -> &Graph {
-        &self.graph
-    }
-
-    /// The shapes that the function was captured for.
-    pub fn inputs(&self) -> &[TensorMeta] {
-        &self.inputs
-    }
-
-    /// The closed-over tensors, in the order of the graph's parameters.
-    pub fn parameters(&self) -> impl ExactSizeIterator<Item = &Tensor> {
-        self.parameters.iter().map(|t| &**t)
-    }
-
     /// Rewrites the graph and schedules it, with default options.
     pub fn lower(&self) -> Result<Lowered> {
         self.lower_with(&CompileOptions::default())
@@ -250,12 +49,6 @@ impl Traced {
             rewrite_time,
             schedule_time: begin.elapsed(),
         })
-    }
-}
-
-impl fmt::Display for Traced {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.graph.fmt(f)
     }
 }
 

@@ -2,7 +2,7 @@
 //! used.
 
 use super::results::position;
-use super::stages::Surroundings;
+use super::traced::Surroundings;
 use crate::dispatch::{DispatchKey, DispatchKeySet, OperatorHandle, fallback_epochs, generation};
 use crate::modes::autocast;
 use crate::modes::functionalize::Owner;
@@ -214,20 +214,6 @@ impl Answer {
             Answer::Other(Asked::Offset(..) | Asked::Lie { .. }) => String::new(),
         }
     }
-}
-
-/// The tensors that an answer is about and that are not arguments.
-pub(super) fn closed_over(asked: &Asked) -> Vec<&Held> {
-    let owners = match asked {
-        Asked::Shared { a, b, .. } | Asked::Same { a, b, .. } | Asked::Lie { a, b } => vec![a, b],
-        _ => Vec::new(),
-    };
-    (owners.into_iter())
-        .filter_map(|owner| match owner {
-            Owner::Tensor(t) => Some(t),
-            _ => None,
-        })
-        .collect()
 }
 
 /// The operators that the calls of the function went through, as they were registered then.

@@ -24,6 +24,7 @@ pub mod activation;
 pub mod arithmetic;
 pub mod backward;
 pub mod clamp;
+mod index;
 pub mod loss;
 mod program;
 #[cfg(feature = "rewrite")]
@@ -32,8 +33,9 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
+pub use index::{all, of};
 pub use program::{Attribute, Inst, Op, Program, Recorder, Val, record};
-pub use table::{Domain, Eager, Fits, Formula, all, of};
+pub use table::{Domain, Eager, Fits, Formula};
 
 use crate::ir::prims::{BinaryOp, CompareOp, UnaryOp};
 use crate::ir::{DType, Scalar};

@@ -63,29 +63,6 @@ pub struct Formula {
     pub(crate) rule: crate::rewrite::rule::Rule,
 }
 
-/// The formula of an operator, if it is one.
-///
-/// ```
-/// use straightline_passes::{formula, ir::Op};
-/// assert_eq!(formula::of(Op::mish).unwrap().name, "mish");
-/// assert!(formula::of(Op::mm).is_none());
-/// ```
-pub fn of(op: Op) -> Option<&'static Formula> {
-    use super::{activation, arithmetic, backward, clamp, loss};
-    (activation::of(op))
-        .or_else(|| backward::of(op))
-        .or_else(|| arithmetic::of(op))
-        .or_else(|| clamp::of(op))
-        .or_else(|| loss::of(op))
-}
-
-/// Every formula, by file.
-pub fn all() -> impl Iterator<Item = &'static Formula> {
-    use super::{activation, arithmetic, backward, clamp, loss};
-    let tables = [activation::ALL, backward::ALL, arithmetic::ALL, clamp::ALL, loss::ALL];
-    tables.into_iter().flatten().copied()
-}
-
 /// A table of formulas: `"law" name: [operators] domain fits => kind(function);`.
 ///
 /// `own` in place of `domain fits` says that the operators have an eager kernel of their own. The

@@ -3,10 +3,9 @@
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::ops::copy;
-use crate::ops::nn::attention_math::bool_mask;
 use crate::tensor::Tensor;
 use crate::tensor::launch;
-use straightline_catalog::{DType, Dims, layout};
+use straightline_catalog::{DType, Dims, Scalar, layout};
 use straightline_runtime::cpu::kernels::attention::{Attention, attention};
 
 /// Whether the mask of an attention of 4-D operands is one that the fused kernel takes.
@@ -162,6 +161,13 @@ fn with_mask(
 
 fn failed(text: impl std::fmt::Display) -> Error {
     Error::runtime(format!("scaled_dot_product_attention_flash_attention: {text}"))
+}
+
+/// Zeros where the mask is true, `-inf` where it is not.
+pub(crate) fn bool_mask(mask: &Tensor, dtype: DType) -> Result<Tensor> {
+    let zeros = aten::zeros(mask.sizes(), Some(dtype), None, Some(mask.device()), None)?;
+    let hidden = aten::logical_not(mask)?;
+    aten::masked_fill_scalar(&zeros, &hidden, Scalar::Float(f64::NEG_INFINITY))
 }
 
 /// What the fused kernel and its backward refuse.

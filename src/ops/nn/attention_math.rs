@@ -2,18 +2,11 @@
 
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::ops::nn::attention::check_flash;
+use crate::ops::nn::attention::{bool_mask, check_flash};
 use crate::tensor::Tensor;
 use straightline_catalog::{DType, Dims, MemoryFormat, Scalar};
 
 const ONE: Scalar = Scalar::Int(1);
-
-/// Zeros where the mask is true, `-inf` where it is not.
-pub(crate) fn bool_mask(mask: &Tensor, dtype: DType) -> Result<Tensor> {
-    let zeros = aten::zeros(mask.sizes(), Some(dtype), None, Some(mask.device()), None)?;
-    let hidden = aten::logical_not(mask)?;
-    aten::masked_fill_scalar(&zeros, &hidden, Scalar::Float(f64::NEG_INFINITY))
-}
 
 fn causal_mask(q: &Tensor, rows: i64, cols: i64, dtype: DType) -> Result<Tensor> {
     let ones = aten::ones(&[rows, cols], Some(DType::Bool), None, Some(q.device()), None)?;

@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::ops::nn::attention_math::bool_mask;
+use crate::ops::nn::attention::bool_mask;
 use crate::tensor::Tensor;
 use straightline_catalog::{DType, MemoryFormat, Scalar};
 

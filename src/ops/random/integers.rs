@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::ops::create::factory::{computed_on, on_device};
-use crate::ops::random::fill_random;
+use crate::ops::random::fill::fill_random;
 use crate::tensor::{Generator, Tensor};
 use half::{bf16, f16};
 use straightline_catalog::{DType, Device, Layout};

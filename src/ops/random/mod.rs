@@ -7,6 +7,7 @@
 pub(crate) mod choice;
 pub(crate) mod dropout;
 pub(crate) mod factory;
+mod fill;
 pub(crate) mod integers;
 pub(crate) mod rrelu;
 
@@ -15,40 +16,12 @@ use crate::ops::aten;
 use crate::ops::copy;
 use crate::ops::foreign::is_foreign;
 use crate::ops::pointwise;
+use crate::ops::random::fill::{fill_parts, fill_random};
 use crate::tensor::launch;
 use crate::tensor::{Generator, Tensor, access};
 use straightline_catalog::{DType, Device, Dims, Layout, MemoryFormat, Scalar};
-use straightline_runtime::cpu::kernels::Out;
 use straightline_runtime::cpu::kernels::random_distributions::{self as dist, Distribution};
-use straightline_runtime::cpu::kernels::{KernelError, random, random_normal};
-use straightline_runtime::rng::Stream;
-
-/// Fills a tensor with what `fill` draws of the generator, which is held for as long.
-pub(crate) fn fill_random(
-    t: &Tensor,
-    generator: Option<&Generator>,
-    fill: impl FnOnce(Out<'_>, &mut Stream) -> Result<(), KernelError>,
-) -> Result<Tensor> {
-    t.check_real()?;
-    launch::run(launch::Written(t), (), |out, ()| {
-        let mut stream = generator.unwrap_or(Generator::default_cpu()).lock();
-        Ok(fill(out, &mut stream)?)
-    })?;
-    Ok(t.clone())
-}
-
-/// [`fill_random`] that fills a complex tensor as the real numbers that it consists of.
-fn fill_parts(
-    t: &Tensor,
-    generator: Option<&Generator>,
-    fill: impl FnOnce(Out<'_>, &mut Stream) -> Result<(), KernelError>,
-) -> Result<Tensor> {
-    if t.dtype().is_complex() {
-        fill_random(&crate::ops::pointwise::complex::view_as_real(t)?, generator, fill)?;
-        return Ok(t.clone());
-    }
-    fill_random(t, generator, fill)
-}
+use straightline_runtime::cpu::kernels::{random, random_normal};
 
 /// A tensor like `t` for the functional forms. Plans call these, so our own memory is taken without
 /// the dispatcher; `None` where a backend must make the tensor and fill it.
