@@ -311,7 +311,10 @@ impl<'a> Declared<'a> {
                     (_, SchemaType::Str) => ".map(str::to_string)",
                     _ => "",
                 };
-                format!("{0}: {0}{owned}, ", p.name)
+                match owned {
+                    "" => format!("{}, ", p.name),
+                    owned => format!("{0}: {0}{owned}, ", p.name),
+                }
             })
             .collect();
         let op = self.entry.op.unqualified().replace('.', "_");
