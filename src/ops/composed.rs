@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::ops::aten;
 use crate::ops::common::promote_scalar;
 use crate::tensor::Tensor;
-use straightline_catalog::{DType, Dims, Scalar};
+use straightline_catalog::{DType, Dims, MemoryFormat, Scalar};
 use straightline_passes::compose::{Composer, Made};
 
 /// Makes calls of the dispatcher.
@@ -58,6 +58,12 @@ impl Composer for Eager {
     }
     fn reshape(&mut self, x: &Tensor, sizes: &[i64]) -> Made<Self> {
         aten::reshape(x, sizes)
+    }
+    fn contiguous(&mut self, x: &Tensor) -> Made<Self> {
+        match x.is_contiguous() {
+            true => Ok(x.clone()),
+            false => aten::contiguous(x, MemoryFormat::Contiguous),
+        }
     }
     fn cat(&mut self, parts: &[Tensor], dim: i64) -> Made<Self> {
         aten::cat(parts, dim)
@@ -130,5 +136,67 @@ impl Composer for Eager {
     }
     fn addmm(&mut self, addend: &Tensor, a: &Tensor, b: &Tensor) -> Made<Self> {
         aten::addmm(addend, a, b, Scalar::Int(1), Scalar::Int(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{DType, ErrorKind, MetaError, Scalar, Tensor};
+    use crate::{ops::aten, tensor};
+    use straightline_catalog::Dims;
+
+    fn zeros(sizes: &[i64], dtype: DType) -> Tensor {
+        aten::zeros(sizes, Some(dtype), None, None, None).unwrap()
+    }
+
+    #[test]
+    fn no_dimensions_of_logsumexp_are_all() {
+        let x = zeros(&[2, 3], DType::F64);
+        let y = aten::logsumexp(&x, &[], false).unwrap();
+        assert!(y.sizes().is_empty());
+        assert_eq!(y.to_vec::<f64>().unwrap(), [6f64.ln()]);
+        assert_eq!(aten::logsumexp(&x, &[], true).unwrap().sizes(), [1, 1]);
+    }
+
+    #[test]
+    fn a_bias_is_added_to_a_vector_in_place() {
+        let (x, w) = (zeros(&[3], DType::F32), zeros(&[4, 3], DType::F32));
+        let y = aten::linear(&x, &w, Some(&zeros(&[4], DType::F64))).unwrap();
+        assert_eq!((y.dtype(), y.sizes()), (DType::F32, &[4][..]));
+        let error = aten::linear(&x, &w, Some(&zeros(&[2, 4], DType::F32))).unwrap_err();
+        let ErrorKind::Meta(MetaError::Enlarged { sizes, broadcast }) = error.kind() else {
+            panic!("{error}")
+        };
+        assert_eq!((&sizes[..], &broadcast[..]), (&[4][..], &[2, 4][..]));
+    }
+
+    #[test]
+    fn masks_are_of_truth_values_and_what_is_filled_lies_in_rows() {
+        let x = aten::t(&zeros(&[2, 3], DType::F32)).unwrap();
+        let value = tensor(1f32).unwrap();
+        let error = aten::masked_fill_tensor(&x, &zeros(&[3, 2], DType::U8), &value).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Meta(MetaError::MaskDType { .. })), "{error}");
+        let mask = zeros(&[3, 2], DType::Bool);
+        let filled = aten::masked_fill_tensor(&x, &mask, &value).unwrap();
+        assert_eq!(filled.strides(), [2, 1]);
+    }
+
+    #[test]
+    fn an_empty_list_makes_no_stack() {
+        let error = aten::stack(&[], 0).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Meta(MetaError::EmptyList { .. })), "{error}");
+        let parts = [zeros(&[2], DType::F32), zeros(&[3], DType::F32)];
+        let error = aten::stack(&parts, 0).unwrap_err();
+        let ErrorKind::Meta(MetaError::Stacked { other, position, .. }) = error.kind() else {
+            panic!("{error}")
+        };
+        assert_eq!((other, *position), (&Dims::from_slice(&[3]), 1));
+    }
+
+    #[test]
+    fn an_order_of_a_norm_is_real() {
+        let x = zeros(&[2], DType::F32);
+        let order = Scalar::Complex(1.0, 2.0);
+        assert!(aten::linalg_vector_norm(&x, order, None, false, None).is_err());
     }
 }

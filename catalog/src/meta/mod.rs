@@ -9,7 +9,7 @@ pub use shapes::{
     Shape, broadcast, dims, embedded, is_skipped_by_cat, joined, product, reduced, selected,
 };
 
-use crate::{Dims, Op};
+use crate::{DType, Dims, Op};
 
 /// The class of PyTorch's error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -190,6 +190,20 @@ pub enum MetaError {
         a: usize,
         /// How many the second one has.
         b: usize,
+    },
+    /// A mask that is not of truth values.
+    #[error("masked_fill only supports boolean masks, but got dtype {}", found.torch_name())]
+    MaskDType {
+        /// The mask's dtype.
+        found: DType,
+    },
+    /// A bias that would make the result of a layer larger.
+    #[error("output with shape {sizes:?} doesn't match the broadcast shape {broadcast:?}")]
+    Enlarged {
+        /// The sizes without the bias.
+        sizes: Dims,
+        /// The sizes that both broadcast to.
+        broadcast: Dims,
     },
     /// A value to fill with that has dimensions.
     #[error(

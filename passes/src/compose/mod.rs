@@ -72,6 +72,8 @@ pub trait Composer {
     fn unsafe_view(&mut self, x: &Self::Value, sizes: &[i64]) -> Made<Self>;
     /// The same elements in other sizes.
     fn reshape(&mut self, x: &Self::Value, sizes: &[i64]) -> Made<Self>;
+    /// The same elements in rows; the value itself where they are.
+    fn contiguous(&mut self, x: &Self::Value) -> Made<Self>;
     /// The concatenation along a dimension.
     fn cat(&mut self, parts: &[Self::Value], dim: i64) -> Made<Self>;
 

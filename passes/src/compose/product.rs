@@ -89,7 +89,7 @@ fn batched<C: Composer>(c: &mut C, a: &C::Value, b: &C::Value) -> Made<C> {
 ///
 /// # Errors
 ///
-/// An input without dimensions; those of the product and of the sum.
+/// An input without dimensions; a bias that does not broadcast to the product; those of the product.
 pub fn linear<C: Composer>(c: &mut C, a: args::linear<&C::Value>) -> Made<C> {
     let (sizes, of_weight) = (c.sizes(a.input), c.sizes(a.weight));
     if sizes.is_empty() {
@@ -105,8 +105,15 @@ pub fn linear<C: Composer>(c: &mut C, a: args::linear<&C::Value>) -> Made<C> {
             c.view(&y, &unfolded(&sizes, of_weight[0]))
         }
         Some(bias) => {
+            // PyTorch adds in place: the result keeps its dtype and sizes
             let y = c.matmul(a.input, &weight)?;
-            c.add(&y, bias)
+            let (sizes, of_bias) = (c.sizes(&y), c.sizes(bias));
+            let both = broadcast(&sizes, &of_bias)?;
+            if both != sizes {
+                return Err(MetaError::Enlarged { sizes, broadcast: both }.into());
+            }
+            let sum = c.add(&y, bias)?;
+            c.to(&sum, c.dtype(&y))
         }
         None => c.matmul(a.input, &weight),
     }

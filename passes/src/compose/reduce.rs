@@ -49,6 +49,11 @@ pub fn logsumexp<C: Composer>(c: &mut C, a: args::logsumexp<&C::Value>) -> Made<
     let log = c.log(&sum)?;
     let top = match a.keepdim {
         true => top,
+        // no dimensions named are all of them
+        false if a.dim.is_empty() => {
+            let all: Vec<i64> = (0..c.sizes(&top).len() as i64).collect();
+            c.squeeze(&top, &all)?
+        }
         false => c.squeeze(&top, &a.dim)?,
     };
     c.add(&log, &top)

@@ -1,7 +1,7 @@
 //! Choices by masks and numbers.
 
 use super::{Composer, Made};
-use crate::ir::{MetaError, args};
+use crate::ir::{DType, MetaError, args};
 
 /// `condition ? number : other`.
 ///
@@ -23,19 +23,24 @@ pub fn where_ScalarOther<C: Composer>(c: &mut C, a: args::where_ScalarOther<&C::
     c.select(a.condition, a.self_, &number)
 }
 
-/// The one element of `value` where the mask says so.
+/// The one element of `value` where the mask says so, in rows.
 ///
 /// # Errors
 ///
-/// A value with dimensions; sizes that do not broadcast.
+/// A mask that is not `bool`; a value with dimensions; sizes that do not broadcast.
 pub fn masked_fill_Tensor<C: Composer>(
     c: &mut C,
     a: args::masked_fill_Tensor<&C::Value>,
 ) -> Made<C> {
+    let found = c.dtype(a.mask);
+    if found != DType::Bool {
+        return Err(MetaError::MaskDType { found }.into());
+    }
     let rank = c.sizes(a.value).len();
     if rank != 0 {
         return Err(MetaError::FillRank { rank }.into());
     }
     let value = c.to(a.value, c.dtype(a.self_))?;
-    c.select(a.mask, &value, a.self_)
+    let filled = c.select(a.mask, &value, a.self_)?;
+    c.contiguous(&filled)
 }

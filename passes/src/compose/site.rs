@@ -123,6 +123,10 @@ impl Composer for Site<'_> {
         let y = Site::reshape(self, *x, sizes);
         self.fitting(y)
     }
+    fn contiguous(&mut self, x: &Id) -> Made<Self> {
+        // what a rule gives is copied to the strides of what it replaces
+        Ok(*x)
+    }
     fn cat(&mut self, parts: &[Id], dim: i64) -> Made<Self> {
         let rank = self.meta(*parts.first().ok_or(Unfit)?).sizes.len();
         let dtypes = parts.iter().map(|x| Site::dtype(self, *x));

@@ -52,6 +52,10 @@ pub(crate) fn vector_norm(
     dtype: Option<DType>,
 ) -> Result<Tensor> {
     let dtype = norm_dtype(x, dtype)?;
+    ensure!(
+        !ord.is_complex(),
+        "linalg.vector_norm: Expected a non-complex scalar as the order of norm."
+    );
     let wrapped = wrap_dims(dims, x.dim())?;
     let p = ord.as_f64();
     if p < 0.0 || p == f64::INFINITY {

@@ -13,7 +13,8 @@ fn softmax_kernel(x: &Tensor, dim: i64, log: bool) -> Result<Tensor> {
     // PyTorch does not look at what has no elements
     ensure_not_implemented!(
         x.dtype().is_floating() || x.numel() == 0,
-        "softmax is not implemented for {}: pass dtype, or convert first",
+        "{} is not implemented for {}: pass a floating-point dtype, or convert first",
+        if log { "log_softmax" } else { "softmax" },
         x.dtype()
     );
     let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;

@@ -195,9 +195,10 @@ pub(crate) fn split(t: &Tensor, size: i64, dim: i64) -> Result<Vec<Tensor>> {
         .sizes()
         .get(d)
         .ok_or_else(|| Error::runtime("split expects at least a 1-dimensional tensor"))?;
+    ensure!(size >= 0, "split expects split_size be non-negative, but got split_size={size}");
     ensure!(
-        size >= 0 && (size != 0 || n == 0),
-        "split expects split_size be non-negative, but got split_size={size}"
+        size != 0 || n == 0,
+        "split_size can only be 0 if dimension size is 0, but got dimension size of {n}"
     );
     if size == 0 {
         return Ok(vec![crate::ops::aten::alias(t)?]);
