@@ -79,52 +79,92 @@ impl<E: Lane, K: FoldFloat<E>> SimdTask<E> for FoldTask<E, K> {
         let FoldTask { out, a, n, .. } = self;
         // SAFETY: all elements read are within the row of n; out is one element.
         unsafe {
-            let mut rest = 0;
-            let mut total = None;
-            if n >= S::LANES {
-                let wide = const { accumulators::<S>() };
-                let first = s.load(a);
-                let mut acc = [first; MOST];
-                let mut filled = 1;
-                let mut i = S::LANES;
-                while filled < wide && i + S::LANES <= n {
-                    acc[filled] = s.load(a.add(i));
-                    filled += 1;
-                    i += S::LANES;
-                }
-                while i + wide * S::LANES <= n {
-                    for (k, acc) in acc[..wide].iter_mut().enumerate() {
-                        let x = s.load(a.add(i + k * S::LANES));
-                        *acc = K::vectors(&mut s, *acc, x);
-                    }
-                    i += wide * S::LANES;
-                }
-                while i + S::LANES <= n {
-                    let x = s.load(a.add(i));
-                    acc[0] = K::vectors(&mut s, acc[0], x);
-                    i += S::LANES;
-                }
-                // in pairs, and pairs of pairs
-                let mut step = 1;
-                while step < filled {
-                    for k in (0..filled - step).step_by(2 * step) {
-                        acc[k] = K::vectors(&mut s, acc[k], acc[k + step]);
-                    }
-                    step *= 2;
-                }
-                let v = acc[0];
-                total = Some(s.reduce(v, K::lanes));
-                rest = i;
-            }
-            let mut result = total.unwrap_or_else(|| {
-                rest = 1;
-                a.read_unaligned()
-            });
+            let (total, rest) = if n < S::LANES {
+                (a.read_unaligned(), 1)
+            } else {
+                let (v, rest) = match const { accumulators::<S>() } {
+                    MOST => fold_vectors::<MOST, E, K, S>(&mut s, a, n),
+                    _ => fold_vectors::<{ MOST / 2 }, E, K, S>(&mut s, a, n),
+                };
+                (s.reduce(v, K::lanes), rest)
+            };
+            let mut result = total;
             for i in rest..n {
                 result = K::lanes(result, a.add(i).read_unaligned());
             }
             out.write_unaligned(result);
         }
+    }
+}
+
+/// The vectors of a row of at least one, folded in up to `W` accumulators, which are combined in
+/// pairs, and pairs of pairs; and how many elements these are. The trip counts of the usual case
+/// are constants, so that the accumulators stay in registers.
+#[inline(always)]
+unsafe fn fold_vectors<const W: usize, E: Lane, K: FoldFloat<E>, S: Simd<Elem = E>>(
+    s: &mut S,
+    a: *const E,
+    n: usize,
+) -> (S::F, usize) {
+    // SAFETY: the caller's row has n elements, of which the first `i` have been read.
+    unsafe {
+        let mut acc = [s.load(a); W];
+        let mut i = W * S::LANES;
+        if n < i {
+            return fold_few::<W, E, K, S>(s, acc, a, n);
+        }
+        for (k, acc) in acc.iter_mut().enumerate() {
+            *acc = s.load(a.add(k * S::LANES));
+        }
+        while i + W * S::LANES <= n {
+            for (k, acc) in acc.iter_mut().enumerate() {
+                let x = s.load(a.add(i + k * S::LANES));
+                *acc = K::vectors(s, *acc, x);
+            }
+            i += W * S::LANES;
+        }
+        while i + S::LANES <= n {
+            let x = s.load(a.add(i));
+            acc[0] = K::vectors(s, acc[0], x);
+            i += S::LANES;
+        }
+        for k in 0..W / 2 {
+            acc[k] = K::vectors(s, acc[2 * k], acc[2 * k + 1]);
+        }
+        for k in 0..W / 4 {
+            acc[k] = K::vectors(s, acc[2 * k], acc[2 * k + 1]);
+        }
+        for k in 0..W / 8 {
+            acc[k] = K::vectors(s, acc[2 * k], acc[2 * k + 1]);
+        }
+        (acc[0], i)
+    }
+}
+
+/// [`fold_vectors`] of a row of fewer vectors than accumulators, the first of which is loaded.
+#[inline(always)]
+unsafe fn fold_few<const W: usize, E: Lane, K: FoldFloat<E>, S: Simd<Elem = E>>(
+    s: &mut S,
+    mut acc: [S::F; W],
+    a: *const E,
+    n: usize,
+) -> (S::F, usize) {
+    // SAFETY: the caller's row has n elements, of which the first `i` have been read.
+    unsafe {
+        let (mut filled, mut i) = (1, S::LANES);
+        while i + S::LANES <= n {
+            acc[filled] = s.load(a.add(i));
+            filled += 1;
+            i += S::LANES;
+        }
+        let mut step = 1;
+        while step < filled {
+            for k in (0..filled - step).step_by(2 * step) {
+                acc[k] = K::vectors(s, acc[k], acc[k + step]);
+            }
+            step *= 2;
+        }
+        (acc[0], i)
     }
 }
 
