@@ -197,23 +197,15 @@ impl<'a> Declared<'a> {
     fn kernel(&self, key: &str, path: &str) -> String {
         match (path, key) {
             ("fallthrough" | "below_autograd", _) => kernel_path(path),
-            // an entry without a definition does not compile
-            ("composite", key) => {
-                let composed = self.composed.as_deref().unwrap_or("no_definition");
+            ("composite" | "composed", key) => {
+                let kernel = match path {
+                    "composed" => self.composition(),
+                    // an entry without a definition does not compile
+                    _ => self.composed.clone().unwrap_or("no_definition".to_string()),
+                };
                 match key {
-                    "Functionalize" => {
-                        format!("crate::modes::functionalize::composite({composed})")
-                    }
-                    _ => composed.to_string(),
-                }
-            }
-            ("composed", key) => {
-                let composed = self.composition();
-                match key {
-                    "Functionalize" => {
-                        format!("crate::modes::functionalize::composite({composed})")
-                    }
-                    _ => composed,
+                    "Functionalize" => format!("crate::modes::functionalize::composite({kernel})"),
+                    _ => kernel,
                 }
             }
             ("elementary" | "elementary_", _) => self.elementary(path),

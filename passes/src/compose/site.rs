@@ -71,8 +71,8 @@ impl Site<'_> {
     }
 
     fn through(&mut self, x: Id, map: Result<ViewMap, MetaError>) -> Result<Id, Unfit> {
-        let x = self.viewed(x, &map?);
-        self.fitting(x)
+        let y = self.viewed_as(x, map);
+        self.fitting(y)
     }
 }
 

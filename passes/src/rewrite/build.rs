@@ -341,7 +341,7 @@ impl Site<'_> {
     }
 
     /// The view that a map is, where there is one.
-    fn viewed_as(&mut self, x: Id, map: Result<ViewMap, MetaError>) -> Id {
+    pub(crate) fn viewed_as(&mut self, x: Id, map: Result<ViewMap, MetaError>) -> Id {
         match map {
             Ok(map) => self.viewed(x, &map),
             Err(_) => self.unfit(x),
@@ -362,13 +362,6 @@ impl Site<'_> {
         self.viewed(x, &ViewMap::Squeeze([dim][..].into()))
     }
 
-    /// The dimensions in another order.
-    pub fn permute(&mut self, x: Id, dims: &[usize]) -> Id {
-        let dims: Vec<i64> = dims.iter().map(|d| *d as i64).collect();
-        let map = ViewMap::permute(&self.meta(x).sizes, &dims);
-        self.viewed_as(x, map)
-    }
-
     /// Repeated to larger sizes without a copy.
     pub fn expand(&mut self, x: Id, sizes: &[i64]) -> Id {
         let map = ViewMap::expand(&self.meta(x).sizes, sizes);
@@ -384,12 +377,6 @@ impl Site<'_> {
         let (len, step) = (end - start, 1);
         let map = ViewMap::Slice { dim, start, len, step };
         self.viewed(x, &map)
-    }
-
-    /// The element `index` of a dimension.
-    pub fn select_index(&mut self, x: Id, dim: usize, index: i64) -> Id {
-        let map = ViewMap::select(&self.meta(x).sizes, dim as i64, index);
-        self.viewed_as(x, map)
     }
 
     /// The concatenation along a dimension.
