@@ -405,15 +405,21 @@ unsafe fn dot<V: Vector, const R: usize, const C: usize>(d: &Dot<V::Elem>) {
                 }
             }
         }
-        for (i, sum) in sum.iter().enumerate() {
-            for first in (0..C).step_by(4) {
-                let mut four = [V::zero(); 4];
-                let count = (C - first).min(4);
-                four[..count].copy_from_slice(&sum[first..first + count]);
-                let total = V::sums(four);
-                let c = d.c.wrapping_offset(i as isize * d.c_row).wrapping_add(first);
-                for (j, total) in total.iter().take(count).enumerate() {
-                    *c.wrapping_add(j) = *total;
+        // counts that are known: sums whose addresses are taken would live in memory, not registers
+        for i in 0..R {
+            let c = d.c.wrapping_offset(i as isize * d.c_row);
+            for four in 0..C.div_ceil(4) {
+                let mut parts = [V::zero(); 4];
+                for j in 0..4 {
+                    if 4 * four + j < C {
+                        parts[j] = sum[i][4 * four + j];
+                    }
+                }
+                let totals = V::sums(parts);
+                for j in 0..4 {
+                    if 4 * four + j < C {
+                        *c.wrapping_add(4 * four + j) = totals[j];
+                    }
                 }
             }
         }

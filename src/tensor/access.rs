@@ -192,6 +192,9 @@ pub(crate) fn in_place<'a>(written: &'a Tensor, read: &[&'a Tensor]) -> Result<W
 ///
 /// A tensor may be in both lists.
 pub(crate) fn whole<'a>(written: &[&'a Tensor], read: &[&'a Tensor]) -> Result<Whole<'a>> {
+    if written.is_empty() {
+        return whole_reads(read);
+    }
     let mut writes: SmallVec<[&Tensor; 2]> = SmallVec::new();
     for t in written {
         if !writes.iter().any(|w| w.shares_storage_with(t)) {
@@ -221,6 +224,21 @@ pub(crate) fn whole<'a>(written: &[&'a Tensor], read: &[&'a Tensor]) -> Result<W
         _writes: (held.writes.into_iter()).filter_map(ReservedGuard::new).collect(),
         _reads: held.reads,
     })
+}
+
+/// [`whole`] of a call that writes nothing.
+#[inline]
+fn whole_reads<'a>(tensors: &[&'a Tensor]) -> Result<Whole<'a>> {
+    let mut held = Whole { _writes: SmallVec::new(), _reads: SmallVec::new() };
+    for t in tensors {
+        let Some(guard) = t.storage().try_read() else {
+            drop(held);
+            let _reads = Operands::default().reading(tensors).take()?.reads;
+            return Ok(Whole { _writes: SmallVec::new(), _reads });
+        };
+        held._reads.push(guard);
+    }
+    Ok(held)
 }
 
 /// The storages of a call that could not take them at once.
@@ -262,7 +280,7 @@ pub(crate) fn distinct(t: &Tensor) -> Tensor {
 /// A written tensor must have each element at an address of its own.
 pub(crate) fn check_no_internal_overlap(out: &Tensor) -> Result<()> {
     ensure!(
-        !layout::repeats(out.sizes(), out.strides()),
+        out.is_contiguous() || !layout::repeats(out.sizes(), out.strides()),
         "unsupported operation: more than one element of the written-to tensor refers to a \
              single memory location. Please copy the tensor (`copied()`) before performing the operation."
     );

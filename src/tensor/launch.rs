@@ -304,9 +304,45 @@ fn are_apart(a: &Tensor, b: &Tensor) -> bool {
     alike && step != 0 && !layout::may_overlap(&both(a.sizes(), 2), &both(a.strides(), step))
 }
 
+/// Takes access to one result and what is read, if it can be had at once.
+#[inline]
+fn take_one<'g>((out, way): (&'g Tensor, Way), ins: &[&'g Tensor]) -> Result<Option<Access<'g>>> {
+    if way == Way::Written {
+        access::check_no_internal_overlap(out)?;
+    }
+    let Some(write) = out.storage().try_hold() else {
+        return Ok(None);
+    };
+    let mut reads = ReadGuards::new();
+    for t in ins {
+        if !t.shares_storage_with(out) {
+            let Some(read) = t.storage().try_read() else {
+                return Ok(None);
+            };
+            reads.push(read);
+        }
+        t.check_settled()?;
+    }
+    out.check_settled()?;
+    if way != Way::Fresh {
+        out.storage().count_write(&write);
+    }
+    Ok(Some(Access { _writes: SmallVec::from_buf([write]), _reads: reads }))
+}
+
 /// Takes access to what is written and read; waits for all of it, holding none meanwhile.
 #[inline]
 fn take<'g>(outs: &[(&'g Tensor, Way)], ins: &[&'g Tensor]) -> Result<Access<'g>> {
+    if let [one] = outs
+        && let Some(access) = take_one(*one, ins)?
+    {
+        return Ok(access);
+    }
+    take_all(outs, ins)
+}
+
+#[cold]
+fn take_all<'g>(outs: &[(&'g Tensor, Way)], ins: &[&'g Tensor]) -> Result<Access<'g>> {
     let mut writes: SmallVec<[&Tensor; 2]> = SmallVec::new();
     for (out, way) in outs {
         if *way == Way::Written {
@@ -454,15 +490,7 @@ pub(crate) fn binary_flat(
     a: &Tensor,
     b: &Tensor,
 ) -> Result<Option<Tensor>> {
-    let plain = a.dtype() == dtype
-        && b.dtype() == dtype
-        && a.is_contiguous()
-        && b.is_contiguous()
-        && a.sizes() == b.sizes()
-        && a.device().is_cpu()
-        && b.device().is_cpu()
-        && a.storage().has_data();
-    if !plain {
+    if !is_flat(dtype, a, b) {
         return Ok(None);
     }
     let out = Tensor::allocate_like_contiguous(a, dtype)?;
@@ -475,6 +503,45 @@ pub(crate) fn binary_flat(
     unsafe { kernels::binary_flat(op, dtype, operands, a.numel() as usize)? };
     drop(guards);
     Ok(Some(out))
+}
+
+#[inline]
+fn is_flat(dtype: DType, a: &Tensor, b: &Tensor) -> bool {
+    a.dtype() == dtype
+        && b.dtype() == dtype
+        && a.is_contiguous()
+        && b.is_contiguous()
+        && a.sizes() == b.sizes()
+        && a.device().is_cpu()
+        && b.device().is_cpu()
+        && a.storage().has_data()
+}
+
+/// [`binary_flat`] in place, in `a`; `false` where nothing has been done.
+#[inline]
+pub(crate) fn binary_flat_(op: BinaryOp, dtype: DType, a: &Tensor, b: &Tensor) -> Result<bool> {
+    if !is_flat(dtype, a, b) || (a.shares_storage_with(b) && a.offset() != b.offset()) {
+        return Ok(false);
+    }
+    let Some(write) = a.storage().try_hold() else {
+        return Ok(false);
+    };
+    let read = match a.shares_storage_with(b) {
+        true => None,
+        false => match b.storage().try_read() {
+            None => return Ok(false),
+            read => read,
+        },
+    };
+    a.check_settled()?;
+    b.check_settled()?;
+    let (own, other) = (a.data_ptr()?, b.data_ptr()?);
+    a.storage().count_write(&write);
+    // SAFETY: a is held alone and b shared, unless it is a itself; both are row-major, with the
+    // same sizes and dtype.
+    unsafe { kernels::binary_flat(op, dtype, [own, own, other], a.numel() as usize)? };
+    drop((read, write));
+    Ok(true)
 }
 
 /// Offers the memory of results to the kernels that this thread runs, which then compute in it

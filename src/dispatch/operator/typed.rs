@@ -14,6 +14,7 @@ use crate::dispatch::tls;
 use crate::dispatch::trace::Entry;
 use crate::dispatch::value::{Stack, Value};
 use crate::error::Result;
+use smallvec::SmallVec;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -187,9 +188,9 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
     ) -> Result<R> {
         let mut stack = Stack::new();
         A::push(args, &mut stack);
-        let echoes: Vec<(usize, Value)> = match self.entry.definition() {
+        let echoes: SmallVec<[(usize, Value); 1]> = match self.entry.definition() {
             Some(d) => d.echoes.iter().map(|(r, a)| (*r, stack[*a].clone())).collect(),
-            None => Vec::new(),
+            None => SmallVec::new(),
         };
         run(self.handle(), &mut stack)?;
         // a return that aliases an argument is that argument's tensor
@@ -198,14 +199,13 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
                 *slot = value;
             }
         }
-        let got: Vec<&str> = stack.iter().map(Value::type_name).collect();
-        let got = format!("({})", got.join(", "));
+        let got: SmallVec<[&str; 4]> = stack.iter().map(Value::type_name).collect();
         R::pop_returns(&mut stack).ok_or_else(|| {
             let want: Vec<String> = R::types().iter().map(ToString::to_string).collect();
             DispatchError::Returns {
                 op: self.entry.name.to_string(),
                 want: format!("({})", want.join(", ")),
-                got,
+                got: format!("({})", got.join(", ")),
             }
             .into()
         })

@@ -14,7 +14,7 @@ use crate::dispatch::{
 use crate::error::{Error, Result};
 use crate::modes::{outside, tracer};
 use crate::ops::aten;
-use crate::ops::forms::variants::makes_no_values;
+use crate::ops::forms::relation::makes_no_values;
 use crate::tensor::{Tensor, access};
 use std::sync::Arc;
 use straightline_catalog::Op;

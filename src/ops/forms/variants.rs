@@ -8,20 +8,21 @@
 //!
 //! Functionalisation does the same for itself, by the schemas (`modes::functionalize::forms`).
 
-use crate::dispatch::{DispatchKey, Kernel, OperatorHandle, Value, hold_arguments};
+use crate::dispatch::{DispatchKey, Kernel, Value};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::ops::common::{check_can_cast, promote};
 use crate::ops::copy;
-use crate::ops::forms::structured::{Variant, arguments, schema_of};
+use crate::ops::forms::relation::Relation;
+use crate::ops::forms::structured::{Variant, arguments};
 use crate::tensor::Tensor;
 use crate::tensor::access::{self, Overlap, overlap};
 use crate::tensor::launch;
 use crate::tensor::placement::Offer;
 use smallvec::SmallVec;
+use std::sync::OnceLock;
 use straightline_catalog::Op;
 use straightline_catalog::rules::{OutChecked, OutDtype, OutOverlap, OutRules, OutStrides};
-use straightline_catalog::schema::FunctionSchema;
 use straightline_catalog::{DType, layout};
 
 /// How results get into the tensors that are written.
@@ -34,147 +35,131 @@ enum Way {
 }
 
 /// Refuses outputs that share memory with an input, also those that are the input.
-fn check_no_overlap<'a>(
-    outs: &[Tensor],
-    mut inputs: impl Iterator<Item = &'a Tensor>,
-) -> Result<()> {
+fn check_no_overlap(outs: &[&Tensor], inputs: &[&Tensor]) -> Result<()> {
     let meets = |o: &Tensor, i: &Tensor| matches!(overlap(o, i), Overlap::Partial | Overlap::Full);
-    match inputs.any(|input| outs.iter().any(|out| meets(out, input))) {
+    match inputs.iter().any(|input| outs.iter().any(|out| meets(out, input))) {
         true => Err(access::partial_overlap()),
         false => Ok(()),
     }
 }
 
 /// Refuses operands that lie partly over what is written in place.
-fn check_in_place(schema: &FunctionSchema, args: &[Value]) -> Result<()> {
-    let arguments = || schema.args.iter().zip(args);
-    for (_, written) in arguments().filter(|(a, _)| a.is_write() && !a.is_out()) {
-        for t in written.tensors() {
-            access::check_no_internal_overlap(t)?;
-            let mut read = arguments().flat_map(|(_, v)| v.tensors());
-            read.try_for_each(|o| access::check_no_partial_overlap(t, o))?;
-        }
+fn check_in_place(of: &Relation, args: &[Value]) -> Result<()> {
+    for t in of.written(args) {
+        access::check_no_internal_overlap(t)?;
+        let mut read = args.iter().flat_map(Value::tensors);
+        read.try_for_each(|o| access::check_no_partial_overlap(t, o))?;
     }
     Ok(())
 }
 
-/// Whether the operator returns uninitialised memory: its `out` keeps the elements that it has.
-pub(crate) fn makes_no_values(functional: OperatorHandle) -> bool {
-    let name = functional.name().base();
-    name.starts_with("empty") || name.starts_with("new_empty")
-}
-
 /// The kernel of a variant that writes.
 pub(crate) fn of(functional: Op, rules: OutRules, key: DispatchKey) -> Kernel {
-    let dtype = rules.dtype;
     let functional = Variant::new(functional);
+    let relation: OnceLock<Relation> = OnceLock::new();
     let way = match key {
         DispatchKey::CPU | DispatchKey::Meta => Way::Direct,
         _ => Way::Composed,
     };
     Kernel::boxed(move |op, keys, stack| {
         let args = arguments(op, stack)?;
-        let schema = schema_of(op)?;
+        let of = match relation.get() {
+            Some(of) => of,
+            None => {
+                let new = Relation::new(op, functional.get()?, rules.dtype)?;
+                relation.get_or_init(|| new)
+            }
+        };
         let _whole = match key {
             DispatchKey::Meta => None,
-            _ => Some(hold_arguments(schema, &args)?),
-        };
-        let named = |(a, v): (&straightline_catalog::schema::Argument, &Value)| {
-            a.name == "dtype" && !v.is_none()
+            _ => Some(of.hold(&args)?),
         };
         let rules = match rules.dtype {
             // a dtype that the call names is that of the result, and of `out`
-            OutDtype::Castable if schema.args.iter().zip(&args).any(named) => {
+            OutDtype::Castable if of.names_dtype(&args) => {
                 OutRules { dtype: OutDtype::Exact, ..rules }
             }
             _ => rules,
         };
         if rules.overlap == OutOverlap::Refused {
-            let outs = schema.args.iter().zip(&args).filter(|(a, _)| a.is_out());
-            let outs: Vec<Tensor> = outs.flat_map(|(_, v)| v.tensors()).cloned().collect();
-            let inputs = schema.args.iter().zip(&args).filter(|(a, _)| !a.is_out());
-            check_no_overlap(&outs, inputs.flat_map(|(_, v)| v.tensors()))?;
+            check_no_overlap(&of.outs(&args), &of.inputs(&args))?;
         }
-        check_in_place(schema, &args)?;
-        let functional = functional.get()?;
-        let mut call = functional_arguments(functional, schema, &args, dtype)?;
+        if !of.has_outs() {
+            check_in_place(of, &args)?;
+        }
+        let mut call = of.functional_arguments(&args);
         let offer = match way {
-            Way::Direct if key == DispatchKey::CPU => offer(functional, schema, &args),
+            Way::Direct if key == DispatchKey::CPU => offer(of, &args),
             _ => None,
         };
         let called = match way {
-            Way::Direct => functional.redispatch_boxed(keys, &mut call),
-            Way::Composed => functional.call_boxed(&mut call),
+            Way::Direct => of.functional.redispatch_boxed(keys, &mut call),
+            Way::Composed => of.functional.call_boxed(&mut call),
         };
         called.map_err(|e| match rules.checked {
             OutChecked::Last => e,
-            OutChecked::First => check_beside(dtype, schema, &args, &e).err().unwrap_or(e),
+            OutChecked::First => check_beside(rules.dtype, of, &args, &e).err().unwrap_or(e),
         })?;
-        let mut results: Vec<Tensor> = call.iter().flat_map(Value::tensors).cloned().collect();
+        let mut results: SmallVec<[Tensor; 2]> =
+            call.iter().flat_map(Value::tensors).cloned().collect();
         // when the offer ends, nobody may have a handle on what lies in the place
         drop(call);
+        let written = of.written(&args);
         if let Some(offer) = &offer {
-            settle(offer, schema, &args, &mut results)?;
+            settle(offer, &written, &mut results)?;
         }
-        let mut results = results.iter();
-        for (arg, value) in schema.args.iter().zip(&args).filter(|(a, _)| a.is_write()) {
-            for to in value.tensors() {
-                let Some(result) = results.next() else {
-                    return Err(Error::runtime(format!(
-                        "`{}` gave fewer results than `{}` writes",
-                        functional.name(),
-                        op.name()
-                    )));
-                };
-                let relaid = match rules.strides {
-                    OutStrides::ResultFrom4d => result.dim() >= 4,
-                    OutStrides::ResultFrom5d => result.dim() >= 5,
-                    OutStrides::Kept | OutStrides::WhenResized => false,
-                };
-                if relaid
-                    && to.sizes() == result.sizes()
-                    && layout::is_non_overlapping_and_dense(result.sizes(), result.strides())
-                {
-                    to.set_geometry(to.sizes(), result.strides(), to.storage_offset())?;
-                }
-                match arg.is_out() {
-                    true if is_computed_in(to, result) => {
-                        // counts as a write, as a copy would
-                        drop(to.write()?);
-                    }
-                    true if makes_no_values(functional) => {
-                        check_out(to, result, rules)?;
-                        resize_output(to, result, rules.strides, way)?;
-                        access::check_no_internal_overlap(to)?;
-                    }
-                    true => write_out(to, result, rules, way)?,
-                    false => write_self(to, result, way)?,
-                }
-            }
+        if results.len() < written.len() {
+            return Err(Error::runtime(format!(
+                "`{}` gave fewer results than `{}` writes",
+                of.functional.name(),
+                op.name()
+            )));
         }
-        for r in 0..schema.returns.len() {
-            if let Some(i) = schema.aliased_argument(r) {
-                stack.push(args[i].clone());
-            }
+        for (to, result) in written.into_iter().zip(&results) {
+            write(of, to, result, rules, way)?;
         }
+        stack.extend(of.returned.iter().map(|i| args[*i].clone()));
         Ok(())
     })
+}
+
+/// Writes a result to where it belongs.
+fn write(of: &Relation, to: &Tensor, result: &Tensor, rules: OutRules, way: Way) -> Result<()> {
+    let relaid = match rules.strides {
+        OutStrides::ResultFrom4d => result.dim() >= 4,
+        OutStrides::ResultFrom5d => result.dim() >= 5,
+        OutStrides::Kept | OutStrides::WhenResized => false,
+    };
+    if relaid
+        && to.sizes() == result.sizes()
+        && layout::is_non_overlapping_and_dense(result.sizes(), result.strides())
+    {
+        to.set_geometry(to.sizes(), result.strides(), to.storage_offset())?;
+    }
+    match of.has_outs() {
+        true if is_computed_in(to, result) => {
+            // counts as a write, as a copy would
+            drop(to.write()?);
+            Ok(())
+        }
+        true if of.makes_no_values => {
+            check_out(to, result, rules)?;
+            resize_output(to, result, rules.strides, way)?;
+            access::check_no_internal_overlap(to)
+        }
+        true => write_out(to, result, rules, way),
+        false => write_self(to, result, way),
+    }
 }
 
 /// Offers the memory of each `out` to the kernel of the functional variant, so that nothing is
 /// copied. Not where it could fail once it has written: an `out` of a call that failed is as it
 /// was.
-fn offer(functional: OperatorHandle, schema: &FunctionSchema, args: &[Value]) -> Option<Offer> {
-    if makes_no_values(functional) || functional.tags().contains(&"may_fail") {
-        return None;
+fn offer(of: &Relation, args: &[Value]) -> Option<Offer> {
+    match of.makes_no_values || of.may_fail {
+        true => None,
+        false => launch::offer(&of.outs(args), &of.inputs(args)),
     }
-    let of = |out: bool| {
-        let args = schema.args.iter().zip(args);
-        args.filter(move |(a, _)| a.is_out() == out)
-            .flat_map(|(_, v)| v.tensors())
-            .collect::<SmallVec<[&Tensor; 4]>>()
-    };
-    launch::offer(&of(true), &of(false))
 }
 
 /// Whether a result has been computed in the memory of its `out`.
@@ -189,16 +174,9 @@ fn is_computed_in(out: &Tensor, result: &Tensor) -> bool {
 }
 
 /// Takes results that lie in a place which is not theirs out of it, before anything is written.
-fn settle(
-    offer: &Offer,
-    schema: &FunctionSchema,
-    args: &[Value],
-    results: &mut [Tensor],
-) -> Result<()> {
+fn settle(offer: &Offer, written: &[&Tensor], results: &mut [Tensor]) -> Result<()> {
     offer.close();
-    let outs = schema.args.iter().zip(args).filter(|(a, _)| a.is_write());
-    let outs = outs.flat_map(|(_, v)| v.tensors());
-    for (out, result) in outs.zip(results) {
+    for (out, result) in written.iter().zip(results) {
         if offer.has_given(result.storage()) && !is_computed_in(out, result) {
             *result = copy::clone_contiguous(result)?;
         }
@@ -208,18 +186,9 @@ fn settle(
 
 /// Of a call that failed because it is not implemented for a dtype: whether its `out` could have
 /// had the dtype that the operands promote to.
-fn check_beside(
-    rule: OutDtype,
-    schema: &FunctionSchema,
-    args: &[Value],
-    why: &Error,
-) -> Result<()> {
-    let of = |out: bool| {
-        let args = schema.args.iter().zip(args);
-        args.filter(move |(a, _)| a.is_out() == out).flat_map(|(_, v)| v.tensors())
-    };
-    let inputs: Vec<&Tensor> = of(false).collect();
-    let (Some(out), Ok(dtype)) = (of(true).next(), promote(&inputs)) else {
+fn check_beside(rule: OutDtype, of: &Relation, args: &[Value], why: &Error) -> Result<()> {
+    let outs = of.outs(args);
+    let (Some(out), Ok(dtype)) = (outs.first(), promote(&of.inputs(args))) else {
         return Ok(());
     };
     if why.python_class() != "NotImplementedError" {
@@ -234,47 +203,6 @@ fn check_beside(
         OutDtype::Castable => check_can_cast(dtype, out.dtype()),
         _ => Ok(()),
     }
-}
-
-/// What the functional variant is given: the arguments of the same name or, if there is none,
-/// place; for the options of a factory those of `out`.
-fn functional_arguments(
-    functional: OperatorHandle,
-    schema: &FunctionSchema,
-    args: &[Value],
-    dtype: OutDtype,
-) -> Result<Vec<Value>> {
-    let inputs: Vec<usize> = (0..args.len()).filter(|i| !schema.args[*i].is_out()).collect();
-    let out =
-        (0..args.len()).filter(|i| schema.args[*i].is_out()).find_map(|i| args[i].tensors().next());
-    let mut next = inputs.iter();
-    let wanted = &schema_of(functional)?.args;
-    let mut given = Vec::with_capacity(wanted.len());
-    for want in wanted {
-        let named = inputs.iter().find(|i| schema.args[**i].name == want.name);
-        let value = match (named, want.name.as_str(), out) {
-            (None, "dtype", Some(out)) => Value::DType(out.dtype()),
-            (None, "device", Some(out)) => Value::Device(out.device()),
-            (None, "layout" | "pin_memory", Some(_)) => Value::None,
-            _ => match next.next() {
-                Some(i) => args[*i].clone(),
-                None => {
-                    return Err(Error::runtime(format!(
-                        "`{}` wants an argument `{}` that its variant does not have",
-                        functional.name(),
-                        want.name
-                    )));
-                }
-            },
-        };
-        given.push(match (value, out) {
-            (Value::None, Some(out)) if want.name == "dtype" && dtype == OutDtype::Chosen => {
-                Value::DType(out.dtype())
-            }
-            (value, _) => value,
-        });
-    }
-    Ok(given)
 }
 
 /// Whether an `out` can have the result.

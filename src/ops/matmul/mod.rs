@@ -10,7 +10,7 @@ use crate::ops::math_bits::plain;
 use crate::tensor::Tensor;
 use crate::tensor::launch;
 use straightline_catalog::promote::reads_product;
-use straightline_catalog::{DType, Dims, Op, Scalar, meta};
+use straightline_catalog::{DType, Dims, Op, Scalar, layout, meta};
 use straightline_runtime::cpu::kernels::matmul::{self, MatmulError, Scale};
 
 impl From<MatmulError> for Error {
@@ -80,10 +80,15 @@ pub(crate) fn addmm(
     check_dtypes(a, b)?;
     check_dtypes(a, bias)?;
     let (beta, alpha) = (factor(a.dtype(), beta), factor(a.dtype(), alpha));
-    let bias = crate::ops::view::expand(bias, &sizes, true)?;
+    if layout::broadcast(bias.sizes(), &sizes).as_ref() != Some(&sizes) {
+        // says what does not fit
+        crate::ops::view::expand(bias, &sizes, true)?;
+    }
+    let strides = layout::broadcast_strides(bias.sizes(), bias.strides(), &sizes);
     let mut out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
     let unread = !reads_product(a.dtype(), alpha, usize::MAX);
-    launch::run(&mut out, [a, b, &bias], |out, [a, b, bias]| {
+    launch::run(&mut out, [a, b, bias], |out, [a, b, bias]| {
+        let bias = bias.broadcast(&sizes, &strides)?;
         let scale = Scale { alpha, addend: Some((beta, bias)), unread };
         Ok(matmul::product(out, a, b, scale)?)
     })?;

@@ -101,6 +101,9 @@ fn with_number(op: BinaryOp, out: Out<'_>, a: In<'_>, s: Scalar) -> Result<()> {
 
 /// In-place: `a = op(a, b)`, computed in `dtype`.
 pub(super) fn binary_inplace(op: BinaryOp, a: &Tensor, b: &Tensor, dtype: DType) -> Result<Tensor> {
+    if launch::binary_flat_(op, dtype, a, b)? {
+        return Ok(a.clone());
+    }
     check_can_cast(dtype, a.dtype())?;
     check_devices(&[a, b])?;
     check_inplace_shape(a, b)?;

@@ -10,26 +10,23 @@ use crate::ops::copy;
 use crate::tensor::Tensor;
 use crate::tensor::launch;
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use straightline_catalog::prims::UnaryOp;
 use straightline_catalog::{DType, Dims, Scalar, layout, meta};
 use straightline_passes::schedule::loops::ReduceOp;
-use straightline_runtime::cpu::kernels;
+use straightline_runtime::cpu::kernels::{self, RowMajor};
 
-/// A fresh result of a reduction, with the reduced dimensions kept at size 1 as the kernels take
-/// it.
-fn kept(x: &Tensor, dims: &[usize], dtype: DType) -> Result<Tensor> {
-    let sizes = meta::reduced(x.sizes(), dims, true);
-    Tensor::allocate_contiguous(dtype, x.device(), &sizes)
-}
-
-/// The result that the caller gets.
-fn delivered(kept: Tensor, x: &Tensor, dims: &[usize], keepdim: bool) -> Tensor {
-    if keepdim {
-        return kept;
-    }
-    let sizes = meta::reduced(x.sizes(), dims, false);
-    let strides = layout::contiguous_strides(&sizes);
-    kept.with_geometry(sizes, strides, 0)
+/// A fresh result of a reduction, and the sizes that the kernels take it in: the reduced dimensions
+/// are there with size 1.
+fn result(
+    x: &Tensor,
+    dims: &[usize],
+    keepdim: bool,
+    dtype: DType,
+) -> Result<(Tensor, RowMajor<Dims>)> {
+    let sizes = meta::reduced(x.sizes(), dims, keepdim);
+    let out = Tensor::allocate_contiguous(dtype, x.device(), &sizes)?;
+    Ok((out, RowMajor::of(meta::reduced(x.sizes(), dims, true))))
 }
 
 fn reduce(op: ReduceOp, x: &Tensor, dims: &[usize], keepdim: bool, dtype: DType) -> Result<Tensor> {
@@ -40,12 +37,12 @@ fn reduce(op: ReduceOp, x: &Tensor, dims: &[usize], keepdim: bool, dtype: DType)
         && !x.dtype().is_complex()
         && DType::promote(x.dtype(), dtype) == dtype;
     let x = match sums && widened {
-        true => x.clone(),
-        false => copy::to_dtype(x, dtype)?,
+        true => Cow::Borrowed(x),
+        false => Cow::Owned(copy::to_dtype(x, dtype)?),
     };
-    let mut out = kept(&x, dims, dtype)?;
-    launch::run(&mut out, &x, |out, x| Ok(kernels::reduce(op, out, x)?))?;
-    Ok(delivered(out, &x, dims, keepdim))
+    let (mut out, kept) = result(&x, dims, keepdim, dtype)?;
+    launch::run(&mut out, &*x, |out, x| Ok(kernels::reduce(op, kept.output(out)?, x)?))?;
+    Ok(out)
 }
 
 fn sum_dtype(x: &Tensor, dtype: Option<DType>) -> DType {
@@ -239,12 +236,12 @@ fn arg_reduce(
     let dims: SmallVec<[usize; 5]> =
         if x.dim() == 0 { SmallVec::new() } else { SmallVec::from_slice(&[d]) };
     check_not_empty(x, &dims, name)?;
-    let mut out = kept(x, &dims, DType::I64)?;
+    let (mut out, kept) = result(x, &dims, keepdim, DType::I64)?;
     if x.dim() == 0 {
         return copy::fill_(&out, Scalar::Int(0));
     }
-    launch::run(&mut out, x, |out, x| Ok(kernels::arg_reduce(max, out, x, d)?))?;
-    Ok(delivered(out, x, &dims, keepdim))
+    launch::run(&mut out, x, |out, x| Ok(kernels::arg_reduce(max, kept.output(out)?, x, d)?))?;
+    Ok(out)
 }
 
 pub(crate) fn argmax(x: &Tensor, dim: Option<i64>, keepdim: bool) -> Result<Tensor> {

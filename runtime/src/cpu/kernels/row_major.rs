@@ -3,9 +3,11 @@
 use super::KernelError;
 use super::Strided;
 use super::operand::{In, Out, ask};
-use straightline_passes::ir::layout::numel;
+use straightline_passes::ir::Dims;
+use straightline_passes::ir::layout::{contiguous_strides, numel};
 
-/// The sizes and strides of a row-major operand of `N` dimensions.
+/// The sizes and strides of a row-major operand: arrays, or [`Dims`] where the number of
+/// dimensions is not known.
 ///
 /// ```
 /// use straightline_runtime::cpu::kernels::RowMajor;
@@ -13,30 +15,41 @@ use straightline_passes::ir::layout::numel;
 /// assert_eq!((rows.sizes(), rows.strides()), (&[3, 4][..], &[4, 1][..]));
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct RowMajor<const N: usize> {
-    sizes: [i64; N],
-    strides: [i64; N],
+pub struct RowMajor<S> {
+    sizes: S,
+    strides: S,
 }
 
-impl<const N: usize> RowMajor<N> {
+impl RowMajor<Dims> {
+    /// [`RowMajor::new`] for any number of dimensions.
+    #[inline]
+    pub fn of(sizes: Dims) -> RowMajor<Dims> {
+        let strides = contiguous_strides(&sizes);
+        RowMajor { sizes, strides }
+    }
+}
+
+impl<const N: usize> RowMajor<[i64; N]> {
     /// Row-major strides for these sizes.
     #[inline]
-    pub fn new(sizes: [i64; N]) -> RowMajor<N> {
+    pub fn new(sizes: [i64; N]) -> RowMajor<[i64; N]> {
         let mut strides = [1; N];
         for d in (1..N).rev() {
             strides[d - 1] = sizes[d].max(1).saturating_mul(strides[d]);
         }
         RowMajor { sizes, strides }
     }
+}
 
+impl<S: AsRef<[i64]>> RowMajor<S> {
     /// The sizes.
     pub fn sizes(&self) -> &[i64] {
-        &self.sizes
+        self.sizes.as_ref()
     }
 
     /// The strides in elements.
     pub fn strides(&self) -> &[i64] {
-        &self.strides
+        self.strides.as_ref()
     }
 
     /// An input in these sizes.
@@ -67,11 +80,12 @@ impl<const N: usize> RowMajor<N> {
 
     #[inline]
     fn seen<'a>(&'a self, raw: Strided<'a>) -> Result<Strided<'a>, KernelError> {
-        let fits = self.sizes.iter().all(|s| *s >= 0)
+        let (sizes, strides) = (self.sizes(), self.strides());
+        let fits = sizes.iter().all(|s| *s >= 0)
             && raw.is_contiguous()
-            && numel(&self.sizes) == numel(raw.sizes);
+            && numel(sizes) == numel(raw.sizes);
         ask("a row-major view", fits, "as many elements, row by row")?;
-        Ok(Strided { sizes: &self.sizes, strides: &self.strides, ..raw })
+        Ok(Strided { sizes, strides, ..raw })
     }
 }
 
