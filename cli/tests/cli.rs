@@ -193,6 +193,15 @@ fn wrong_graph_files_are_named_with_their_line() {
     let error = failure(&["dump", &path], 1);
     assert!(error.contains("aten::add.Tensor"), "{error}");
 
+    // only the operator itself knows that a composite's operands do not fit
+    let composite = GRAPH
+        .replace("aten::gelu(%0, approximate=\"none\")", "aten::linear(%0, %c)")
+        .replace("%b: f32[8]", "%b: f32[8], %c: f32[8,9]");
+    let (_folder, path) = graph_file(&composite);
+    let error = failure(&["dump", &path, "--stage", "captured"], 1);
+    assert!(error.contains("line 3, column 3") && error.contains("aten::linear"), "{error}");
+    assert!(!error.contains(".rs"), "{error}");
+
     let unknown = GRAPH.replace("aten::gelu", "aten::nonsense");
     let (_folder, path) = graph_file(&unknown);
     let error = failure(&["dump", &path, "--stage", "plan"], 1);

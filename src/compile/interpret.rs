@@ -138,8 +138,11 @@ pub(super) fn check_shapes(graph: &Graph) -> Result<()> {
         for m in &graph.node(id).results {
             if !fits(m) {
                 let (node, sizes) = (node_label(graph, id), m.sizes.as_slice());
-                let what =
-                    format!("{node}: {}{sizes:?} is no tensor that memory can hold", m.dtype);
+                let what = format!(
+                    "{}{node}: {}{sizes:?} is no tensor that memory can hold",
+                    place(graph, id),
+                    m.dtype
+                );
                 return Err(Error::compile(what));
             }
         }
@@ -158,7 +161,10 @@ pub(super) fn check_shapes(graph: &Graph) -> Result<()> {
             Ok((made, _)) => made,
             Err(e) if says_nothing(&e) => continue,
             Err(e) => {
-                return Err(e.with_call(name.to_string(), stack.iter().flat_map(Value::tensors)));
+                let operands = stack.iter().flat_map(Value::tensors);
+                let e = e.with_call(name.to_string(), operands).without_location();
+                let (at, node) = (place(graph, id), node_label(graph, id));
+                return Err(Error::compile(format!("{at}{node}: {e}")));
             }
         };
         let made: Vec<&Tensor> = made.iter().flat_map(Value::tensors).collect();
@@ -171,7 +177,8 @@ pub(super) fn check_shapes(graph: &Graph) -> Result<()> {
             let said: Vec<_> = said.iter().map(|m| shown(m.dtype, &m.sizes)).collect();
             let made: Vec<_> = made.iter().map(|t| shown(t.dtype(), t.sizes())).collect();
             return Err(Error::compile(format!(
-                "{} makes {}, the graph says {}",
+                "{}{} makes {}, the graph says {}",
+                place(graph, id),
                 node_label(graph, id),
                 made.join(", "),
                 said.join(", ")
@@ -179,6 +186,14 @@ pub(super) fn check_shapes(graph: &Graph) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Where a node stands in the text that its graph was read from.
+fn place(graph: &Graph, id: NodeId) -> String {
+    match graph.node(id).provenance.text {
+        Some(at) => format!("{at}: "),
+        None => String::new(),
+    }
 }
 
 /// Whether a tensor could have this type: nothing computed from its sizes and strides overflows.

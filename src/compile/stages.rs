@@ -24,12 +24,35 @@ impl Traced {
         self.lower_with(&CompileOptions::default())
     }
 
+    /// Asks the operators of a graph that was not captured, but read or built, whether its calls have
+    /// the results that it declares. [`Traced::lower`] begins with this.
+    ///
+    /// ```
+    /// use straightline::{Graph, Traced};
+    /// let text = "graph(%x: f32[2,3,4], %w: f32[9,9]) {
+    ///   %0: f32[2,3,9] = aten::linear(%x, %w)
+    ///   return %0
+    /// }";
+    /// let error = Traced::from_graph(Graph::parse(text)?).check().unwrap_err();
+    /// assert!(error.to_string().contains("line 2, column 3"), "{error}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first call that an operator refuses, or that has other results, with its place in the
+    /// text.
+    pub fn check(&self) -> Result<()> {
+        match self.given {
+            true => interpret::check_shapes(&self.graph),
+            false => Ok(()),
+        }
+    }
+
     /// Rewrites the graph and schedules it.
     pub fn lower_with(&self, options: &CompileOptions) -> Result<Lowered> {
         let _pin = self.surroundings.pin();
-        if self.given {
-            interpret::check_shapes(&self.graph)?;
-        }
+        self.check()?;
         let begin = Instant::now();
         let options = RewriteOptions { fast_math: options.fast_math, ..RewriteOptions::default() };
         let range = record_function("rewrite");

@@ -92,6 +92,7 @@ fn read(path: &Path) -> Result<Graph> {
 
 fn render(traced: &Traced, stage: Stage, format: Format) -> Result<String> {
     if stage == Stage::Captured {
+        traced.check()?;
         return Ok(graph(traced.graph(), format));
     }
     let lowered = traced.lower()?;
