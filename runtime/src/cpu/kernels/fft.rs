@@ -1,53 +1,18 @@
 //! Discrete Fourier transforms along one dimension, of any length, each in its own precision.
 //!
-//! The transforms are `rustfft`'s and `realfft`'s. This module moves lines between strided memory
+//! The transforms are those of `straightline_fourier`. This module moves lines between strided memory
 //! and buffers, and keeps the plans.
 
 use super::nest::{Nest, parallel};
 use super::operand::{self, In, Out};
 use super::{KernelError, Strided};
-use num_complex::Complex;
-use realfft::num_traits::Zero;
-use realfft::{ComplexToReal, FftNum, RealFftPlanner, RealToComplex};
-use rustfft::{Fft, FftPlanner};
 use smallvec::SmallVec;
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
+pub use straightline_fourier::Transform;
+use straightline_fourier::num_traits::Zero;
+use straightline_fourier::{Complex, FftNum, Plan};
 use straightline_passes::ir::{DType, Dims};
-
-/// What the elements of a line are and become.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs)] // the names say it
-pub enum Transform {
-    /// Complex to complex.
-    Forward,
-    /// Complex to complex, without dividing by the length.
-    Inverse,
-    /// Real to complex: as many elements of the result as `out` has.
-    FromReal,
-    /// The first half of a symmetric spectrum to the real signal of the length of `out`, not
-    /// divided either.
-    ToReal,
-}
-
-/// A transform of one length. It holds tables only, so that any number of threads may run it.
-#[derive(Clone)]
-enum Plan<T> {
-    Complex(Arc<dyn Fft<T>>),
-    FromReal(Arc<dyn RealToComplex<T>>),
-    ToReal(Arc<dyn ComplexToReal<T>>),
-}
-
-impl<T: FftNum> Plan<T> {
-    fn new(what: Transform, n: usize) -> Self {
-        match what {
-            Transform::Forward => Plan::Complex(FftPlanner::new().plan_fft_forward(n)),
-            Transform::Inverse => Plan::Complex(FftPlanner::new().plan_fft_inverse(n)),
-            Transform::FromReal => Plan::FromReal(RealFftPlanner::new().plan_fft_forward(n)),
-            Transform::ToReal => Plan::ToReal(RealFftPlanner::new().plan_fft_inverse(n)),
-        }
-    }
-}
 
 /// Plans that were made before.
 ///
@@ -85,16 +50,15 @@ impl<T: FftNum> Plans<T> {
 }
 
 /// `f32` or `f64`.
-trait Precision: FftNum {
+trait Precision: straightline_fourier::Precision {
     fn plans() -> &'static Mutex<Plans<Self>>;
-    fn of(x: f64) -> Self;
 
     fn plan(what: Transform, n: usize) -> Plan<Self> {
         // nothing panics while the lock is held, and a cache has no state to be broken
         let lock = || Self::plans().lock().unwrap_or_else(PoisonError::into_inner);
         let known = lock().kept.get(&(what, n)).cloned();
         known.unwrap_or_else(|| {
-            let plan = Plan::new(what, n);
+            let plan = Self::make(what, n);
             lock().keep(what, n, &plan);
             plan
         })
@@ -107,9 +71,6 @@ macro_rules! precision {
             fn plans() -> &'static Mutex<Plans<Self>> {
                 static PLANS: LazyLock<Mutex<Plans<$t>>> = LazyLock::new(Mutex::default);
                 &PLANS
-            }
-            fn of(x: f64) -> Self {
-                x as $t
             }
         }
     )*};
@@ -378,7 +339,8 @@ mod tests {
     use super::super::operand::Element;
     use super::super::operand::tests::{input, input_of, output, output_of};
     use super::*;
-    use realfft::num_traits::ToPrimitive;
+    use std::sync::Arc;
+    use straightline_fourier::num_traits::ToPrimitive;
 
     type C = Complex<f64>;
 
@@ -514,7 +476,7 @@ mod tests {
     #[test]
     fn the_cache_stays_within_its_bound() {
         let mut plans = Plans::<f32>::default();
-        let plan = Plan::new(Transform::Forward, 1);
+        let plan = <f32 as straightline_fourier::Precision>::make(Transform::Forward, 1);
         plans.keep(Transform::Forward, KEPT + 1, &plan);
         assert!(plans.kept.is_empty());
         for n in 0..5 {
