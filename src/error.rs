@@ -371,12 +371,6 @@ impl Error {
         self
     }
 
-    /// Forgets a line that is not the user's: the call stands in a graph's text.
-    pub(crate) fn without_location(mut self) -> Error {
-        self.0.location = None;
-        self
-    }
-
     /// Marks the error of a call that would succeed in eager code.
     #[cold]
     pub(crate) fn only_captured(mut self) -> Error {

@@ -421,6 +421,9 @@ impl ViewMap {
         if dim1 == dim2 {
             return Err(MetaError::RepeatedDim { op: Op::diagonal, dim: dim1, dims: vec![a, b] });
         }
+        // beyond the corners there is nothing, however far
+        let corner = |d: usize| sizes.get(d).copied().unwrap_or(1);
+        let offset = offset.clamp(-corner(dim1), corner(dim2));
         Ok(ViewMap::Diagonal { offset, dim1, dim2 })
     }
 

@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use straightline_catalog::schema::OperatorName;
 use straightline_catalog::{Effects, Op, TensorMeta, layout};
 use straightline_passes::ir::graph::{Graph, NodeId, NodeKind, SourceLine, ValueRef};
-use straightline_passes::schedule::node_label;
+use straightline_passes::ir::verify::{VerifyErrorKind, report};
 
 /// The keys to exclude while a graph's calls are made: capture has applied autocast and what lies
 /// above it. Math bits stay active: a graph has conjugates and negatives as values, tensors have
@@ -132,68 +132,64 @@ impl<'a> Interpreter<'a> {
 }
 
 /// Checks that every call of a graph that was not captured has the results that the graph declares,
-/// as far as Meta kernels can tell.
+/// as far as Meta kernels can tell, and that there is code for their devices.
 pub(super) fn check_shapes(graph: &Graph) -> Result<()> {
+    let mut found = Vec::new();
+    let mut refuse = |id: NodeId, what: String| {
+        found.push((Some(id), VerifyErrorKind::Refused(what)));
+    };
     for id in graph.topological() {
         for m in &graph.node(id).results {
             if !fits(m) {
-                let (node, sizes) = (node_label(graph, id), m.sizes.as_slice());
-                let what = format!(
-                    "{}{node}: {}{sizes:?} is no tensor that memory can hold",
-                    place(graph, id),
-                    m.dtype
-                );
-                return Err(Error::compile(what));
+                let sizes = m.sizes.as_slice();
+                refuse(id, format!("{}{sizes:?} is no tensor that memory can hold", m.dtype));
+            }
+            if !m.device.is_cpu() {
+                refuse(id, format!("compile() makes code for the CPU, not for `{}`", m.device));
             }
         }
     }
-    let calls = graph.topological().into_iter();
-    for id in calls.filter(|id| is_call(graph, *id)) {
-        let (name, args) = graph.call_args(id).ok_or_else(|| Error::compile("no call"))?;
-        let Ok(op) = handle_of(name) else {
-            continue;
-        };
-        let mut operand = |v: &ValueRef| crate::dispatch::meta::of_type(graph.meta(*v));
-        let stack: Stack = (args.iter().zip(&name.schema().args))
-            .map(|(a, s)| to_value(a, &s.ty, &mut operand))
-            .collect();
-        let made = match tracer::run_meta(op, &stack) {
-            Ok((made, _)) => made,
-            Err(e) if says_nothing(&e) => continue,
-            Err(e) => {
-                let operands = stack.iter().flat_map(Value::tensors);
-                let e = e.with_call(name.to_string(), operands).without_location();
-                let (at, node) = (place(graph, id), node_label(graph, id));
-                return Err(Error::compile(format!("{at}{node}: {e}")));
+    if found.is_empty() {
+        for id in graph.topological() {
+            if let Err(what) = check_call(graph, id) {
+                found.push((Some(id), VerifyErrorKind::Refused(what)));
             }
-        };
-        let made: Vec<&Tensor> = made.iter().flat_map(Value::tensors).collect();
-        let said = &graph.node(id).results;
-        let same = |(m, t): (&TensorMeta, &&Tensor)| {
-            m.dtype == t.dtype() && m.sizes.as_slice() == t.sizes()
-        };
-        if made.len() != said.len() || !said.iter().zip(&made).all(same) {
-            let shown = |dtype, sizes: &[i64]| format!("{dtype}{sizes:?}");
-            let said: Vec<_> = said.iter().map(|m| shown(m.dtype, &m.sizes)).collect();
-            let made: Vec<_> = made.iter().map(|t| shown(t.dtype(), t.sizes())).collect();
-            return Err(Error::compile(format!(
-                "{}{} makes {}, the graph says {}",
-                place(graph, id),
-                node_label(graph, id),
-                made.join(", "),
-                said.join(", ")
-            )));
         }
     }
-    Ok(())
+    match found.is_empty() {
+        true => Ok(()),
+        false => Err(Error::compile(report(graph, found).to_string())),
+    }
 }
 
-/// Where a node stands in the text that its graph was read from.
-fn place(graph: &Graph, id: NodeId) -> String {
-    match graph.node(id).provenance.text {
-        Some(at) => format!("{at}: "),
-        None => String::new(),
+/// What the operator of a call says against it.
+fn check_call(graph: &Graph, id: NodeId) -> std::result::Result<(), String> {
+    let Some((name, args)) = graph.call_args(id) else {
+        return Ok(());
+    };
+    let Ok(op) = handle_of(name) else {
+        return Ok(());
+    };
+    let mut operand = |v: &ValueRef| crate::dispatch::meta::of_type(graph.meta(*v));
+    let stack: Stack = (args.iter().zip(&name.schema().args))
+        .map(|(a, s)| to_value(a, &s.ty, &mut operand))
+        .collect();
+    let made = match tracer::run_meta(op, &stack) {
+        Ok((made, _)) => made,
+        Err(e) if says_nothing(&e) => return Ok(()),
+        Err(e) => return Err(e.kind().to_string()),
+    };
+    let made: Vec<&Tensor> = made.iter().flat_map(Value::tensors).collect();
+    let said = &graph.node(id).results;
+    let same =
+        |(m, t): (&TensorMeta, &&Tensor)| m.dtype == t.dtype() && m.sizes.as_slice() == t.sizes();
+    if made.len() == said.len() && said.iter().zip(&made).all(same) {
+        return Ok(());
     }
+    let shown = |dtype, sizes: &[i64]| format!("{dtype}{sizes:?}");
+    let said: Vec<_> = said.iter().map(|m| shown(m.dtype, &m.sizes)).collect();
+    let made: Vec<_> = made.iter().map(|t| shown(t.dtype(), t.sizes())).collect();
+    Err(format!("`{name}` makes {}, the graph says {}", made.join(", "), said.join(", ")))
 }
 
 /// Whether a tensor could have this type: nothing computed from its sizes and strides overflows.

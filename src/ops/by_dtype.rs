@@ -1,17 +1,7 @@
-//! Row-major tensors as slices, for kernels that are written over slices.
+//! Kernels that are written for an element type, chosen by dtype; and the error where there is none.
 
 use crate::error::Result;
-use crate::ops::copy;
 use crate::tensor::Tensor;
-
-/// The tensor itself where it is row-major and aligned for its dtype, else a copy that is.
-pub(crate) fn dense(t: &Tensor) -> Result<Tensor> {
-    let t = copy::to_contiguous(t)?;
-    if t.storage().has_data() && t.data_ptr()?.addr() % t.dtype().size() != 0 {
-        return copy::clone_contiguous(&t);
-    }
-    Ok(t)
-}
 
 /// Runs an expression with a type alias bound to the element type of a float dtype; another dtype
 /// is the error that PyTorch gives where a kernel lacks it.
@@ -26,7 +16,7 @@ macro_rules! with_float {
                 type $t = half::bf16;
                 $body
             }
-            other => crate::ops::dense::with_float!(other, $name, $t => $body),
+            other => crate::ops::by_dtype::with_float!(other, $name, $t => $body),
         }
     };
     ($dtype:expr, $name:expr, $t:ident => $body:expr) => {
@@ -39,7 +29,7 @@ macro_rules! with_float {
                 type $t = f64;
                 $body
             }
-            other => Err(crate::ops::dense::no_kernel($name, other)),
+            other => Err(crate::ops::by_dtype::no_kernel($name, other)),
         }
     };
 }
@@ -57,7 +47,7 @@ macro_rules! with_field {
                 type $t = num_complex::Complex<f64>;
                 $body
             }
-            other => crate::ops::dense::with_float!(other, $name, $t => $body),
+            other => crate::ops::by_dtype::with_float!(other, $name, $t => $body),
         }
     };
 }

@@ -89,23 +89,15 @@ pub(crate) fn result_strides_with_number(sizes: &[i64], operands: &[&Tensor]) ->
     sorted_strides(sizes, operands)
 }
 
-/// A fresh result of an operator on `x`, dense in x's order of dimensions, in exactly the layout
-/// that `empty_like` gives: many of PyTorch's operators allocate so, and the strides of dimensions
-/// of size 1 and of tensors without elements tell.
-pub(crate) fn laid_out_like(result: Tensor, x: &Tensor) -> Tensor {
-    if result.sizes() != x.sizes() {
-        return result; // the other operands made it larger
-    }
-    let strides = layout::preserved_strides(x.sizes(), x.strides());
-    restrided(result, strides)
+/// Whether strides reach the elements of a tensor in the same places.
+pub(crate) fn reaches_the_same(t: &Tensor, strides: &[i64]) -> bool {
+    t.numel() == 0 || (0..t.dim()).all(|d| t.sizes()[d] == 1 || t.strides()[d] == strides[d])
 }
 
 /// A tensor under strides that reach the same elements: others for dimensions of size 1, or where
 /// there are no elements.
 pub(crate) fn restrided(t: Tensor, strides: Dims) -> Tensor {
-    debug_assert!(
-        t.numel() == 0 || (0..t.dim()).all(|d| t.sizes()[d] == 1 || t.strides()[d] == strides[d])
-    );
+    debug_assert!(reaches_the_same(&t, &strides));
     if t.strides() == strides.as_slice() {
         return t;
     }
@@ -156,22 +148,7 @@ pub(crate) fn check_can_cast(from: DType, to: DType) -> Result<()> {
 /// A number must be within the range of the type that shall hold it; its fraction may be lost. As
 /// in PyTorch, the unsigned type takes a negative integer whose magnitude it could hold.
 pub(crate) fn check_fits(value: Scalar, dtype: DType) -> Result<()> {
-    let (re, im) = value.as_complex();
-    let within = |most: f64| !re.is_finite() || re.abs() <= most;
-    let fits = match (dtype, value) {
-        (DType::C64 | DType::C128, _) => true,
-        _ if im != 0.0 => false,
-        (DType::F16, _) => within(half::f16::MAX.to_f64()),
-        (DType::BF16, _) => within(half::bf16::MAX.to_f64()),
-        (DType::F32, _) => within(f64::from(f32::MAX)),
-        (DType::U8, Scalar::Int(v)) => (-255..=255).contains(&v),
-        _ => match (dtype.integer_bounds(), value) {
-            (Some((least, most)), Scalar::Int(v)) => (least..=most).contains(&v),
-            (Some((least, most)), _) => (least as f64..=most as f64).contains(&re),
-            (None, _) => true,
-        },
-    };
-    if fits {
+    if value.fits(dtype) {
         return Ok(());
     }
     Err(Error::runtime(format!(

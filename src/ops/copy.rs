@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ops::aten;
-use crate::ops::common::check_devices;
+use crate::ops::common::{check_devices, reaches_the_same, restrided};
 use crate::ops::nn::channels::{Order, is_channels_last_contiguous, suggested, suggested_format};
 use crate::tensor::launch;
 pub(crate) use crate::tensor::launch::clone_contiguous;
@@ -16,9 +16,36 @@ pub(super) fn copy_into_fresh(out: &mut Tensor, src: &Tensor) -> Result<()> {
     launch::run(out, src, |out, src| Ok(kernels::copy(out, src)?))
 }
 
+/// A fresh result of an operator on `x`, dense in x's order of dimensions, in exactly the layout
+/// that `empty_like` gives: many of PyTorch's operators allocate so, and the strides of dimensions
+/// of size 1 and of tensors without elements tell.
+pub(crate) fn laid_out_like(result: Tensor, x: &Tensor) -> Result<Tensor> {
+    if result.sizes() != x.sizes() {
+        return Ok(result); // the other operands made it larger
+    }
+    let strides = layout::preserved_strides(x.sizes(), x.strides());
+    if reaches_the_same(&result, &strides) {
+        return Ok(restrided(result, strides));
+    }
+    // the other operands have another order of dimensions
+    let sizes = Dims::from_slice(x.sizes());
+    let mut out = Tensor::allocate(result.dtype(), result.device(), sizes, strides)?;
+    copy_into_fresh(&mut out, &result)?;
+    Ok(out)
+}
+
 /// The tensor itself where it is row-major, else a row-major copy. For kernels: not dispatched.
 pub(crate) fn to_contiguous(t: &Tensor) -> Result<Tensor> {
     if t.is_contiguous() { Ok(t.clone()) } else { clone_contiguous(t) }
+}
+
+/// The tensor itself where it is row-major and aligned for its dtype, else a copy that is.
+pub(crate) fn to_aligned(t: &Tensor) -> Result<Tensor> {
+    let t = to_contiguous(t)?;
+    if t.storage().has_data() && t.data_ptr()?.addr() % t.dtype().size() != 0 {
+        return clone_contiguous(&t);
+    }
+    Ok(t)
 }
 
 /// A converted copy in the tensor's own dimension order, or the tensor where nothing changes.

@@ -23,19 +23,19 @@
 //! | `forms/` | the variants that write into `out` or in place, each made of its functional one |
 //!
 //! Beside the families: `common` (dtypes, broadcasting, checks), `copy` (`copy_`, `clone`, `to`,
-//! `cat`), `dense` (row-major operands as slices), `math_bits` (lazy negation and conjugation),
+//! `cat`), `by_dtype` (code by element type), `math_bits` (lazy negation and conjugation),
 //! `foreign` (operators taken apart for tensors of backends from outside), `cpu_fallback`, `kinds`
 //! (the parts of sparse, nested and quantized tensors), `registered` (what the generated table
 //! registers).
 //!
 //! CONTRIBUTING.md walks through adding an operator.
 
+pub(crate) mod by_dtype;
 pub(crate) mod common;
 pub(crate) mod composed;
 pub(crate) mod copy;
 pub(crate) mod cpu_fallback;
 pub(crate) mod create;
-pub(crate) mod dense;
 pub(crate) mod fft;
 pub(crate) mod foreign;
 pub(crate) mod forms;

@@ -570,7 +570,8 @@ pub(crate) fn offer(outs: &[&Tensor], ins: &[&Tensor]) -> Option<Offer> {
             dtype,
         })
     };
-    let places: SmallVec<[Place; 2]> = outs.iter().filter_map(place).collect();
+    let places: SmallVec<[Place; 2]> =
+        outs.iter().filter(|t| t.numel() > 0).filter_map(place).collect();
     // SAFETY: the caller holds the results, and no operand shares their memory.
     Some(unsafe { Offer::new(places) })
 }

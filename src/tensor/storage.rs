@@ -133,12 +133,10 @@ impl Storage {
     /// Fresh memory for elements of a dtype, or a place that was offered for them.
     #[inline]
     pub(crate) fn allocate_for(dtype: DType, bytes: usize) -> Result<Storage> {
-        if bytes > INLINE
-            && let Some(placed) = placement::take(dtype, bytes)
-        {
-            return Ok(placed);
+        match placement::take(dtype, bytes) {
+            Some(placed) => Ok(placed),
+            None => Storage::allocate(bytes),
         }
-        Storage::allocate(bytes)
     }
 
     /// Fresh data in a separate block.

@@ -431,11 +431,11 @@ fn a_graph_by_hand_is_compared_with_what_operators_make() {
   %3: f32[] = aten::zero(%2)
   %5: f32[4,4] = aten::select_scatter(%x0, %3, dim=0, index=0)
   return %5",
-            "aten::zero makes f32[4], the graph says f32[]",
+            "`aten::zero` makes f32[4], the graph says f32[]",
         ),
         (
             "  %1: i64[4,4] = aten::relu(%x0)\n  return %1",
-            "aten::relu makes f32[4, 4], the graph says i64[4, 4]",
+            "`aten::relu` makes f32[4, 4], the graph says i64[4, 4]",
         ),
         ("  %1: f32[4] = aten::select.int(%x0, dim=0, index=9)\n  return %1", "out of range"),
         (

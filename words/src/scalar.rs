@@ -121,6 +121,33 @@ impl Scalar {
         }
     }
 
+    /// Whether a dtype has this number, rounded perhaps: PyTorch's `overflows`, by which `u8` takes
+    /// negative integers that wrap around. Infinities and NaN fit where there are numbers like them.
+    ///
+    /// ```
+    /// use straightline_words::{DType, Scalar};
+    /// assert!(Scalar::Int(-1).fits(DType::U8) && !Scalar::Int(256).fits(DType::U8));
+    /// assert!(Scalar::Float(1e30).fits(DType::F32) && !Scalar::Float(1e39).fits(DType::F32));
+    /// assert!(!Scalar::Complex(1.0, 2.0).fits(DType::F32));
+    /// ```
+    pub fn fits(self, dtype: DType) -> bool {
+        let (re, im) = self.as_complex();
+        let within = |most: f64| !re.is_finite() || re.abs() <= most;
+        match (dtype, self) {
+            (DType::C64 | DType::C128, _) => true,
+            _ if im != 0.0 => false,
+            (DType::F16, _) => within(half::f16::MAX.to_f64()),
+            (DType::BF16, _) => within(half::bf16::MAX.to_f64()),
+            (DType::F32, _) => within(f64::from(f32::MAX)),
+            (DType::U8, Scalar::Int(v)) => (-255..=255).contains(&v),
+            _ => match (dtype.integer_bounds(), self) {
+                (Some((least, most)), Scalar::Int(v)) => (least..=most).contains(&v),
+                (Some((least, most)), _) => (least as f64..=most as f64).contains(&re),
+                (None, _) => true,
+            },
+        }
+    }
+
     /// The nearest number of an integer type; itself where `dtype` is another type.
     pub fn saturate(self, dtype: DType) -> Scalar {
         match dtype.integer_bounds() {

@@ -302,7 +302,13 @@ impl OperatorHandle {
         };
         match called {
             Ok(()) => Ok(()),
-            Err(e) => Err(self.named(e, Location::caller())),
+            // a kernel that fails leaves the arguments, unless it is a boxed one and has taken them
+            Err(e) => {
+                let operands = stack.iter().flat_map(Value::tensors);
+                Err(e
+                    .with_call(self.name().to_string(), operands)
+                    .with_location(Location::caller()))
+            }
         }
     }
 

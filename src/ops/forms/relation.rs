@@ -45,6 +45,8 @@ pub(super) struct Relation {
     /// Whether the functional variant returns uninitialised memory: its `out` keeps the elements
     /// that it has.
     pub(super) makes_no_values: bool,
+    /// Whether PyTorch's iterator runs it, which looks at how operands and results lie.
+    pub(super) is_pointwise: bool,
     /// Whether the functional variant may fail once it has written.
     pub(super) may_fail: bool,
 }
@@ -106,6 +108,7 @@ impl Relation {
             dtype: args().find(|(_, a)| a.name == "dtype").map(|(i, _)| i),
             is_plain: !args().any(|(_, a)| a.name.starts_with("running_")),
             makes_no_values: makes_no_values(functional),
+            is_pointwise: op.tags().contains(&"pointwise"),
             may_fail: functional.tags().contains(&"may_fail"),
             schema,
         })

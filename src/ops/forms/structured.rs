@@ -81,6 +81,7 @@ pub(crate) fn schema_of(op: OperatorHandle) -> Result<&'static FunctionSchema> {
 pub(crate) fn arguments(op: OperatorHandle, stack: &mut Stack) -> Result<Vec<Value>> {
     let want = schema_of(op)?.args.len();
     match stack.len().checked_sub(want) {
+        Some(0) => Ok(std::mem::take(stack)),
         Some(at) => Ok(stack.split_off(at)),
         None => Err(DispatchError::StackUnderflow {
             op: op.name().to_string(),

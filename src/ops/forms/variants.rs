@@ -43,6 +43,16 @@ fn check_no_overlap(outs: &[&Tensor], inputs: &[&Tensor]) -> Result<()> {
     }
 }
 
+/// Refuses, as PyTorch's iterator does, operands that lie partly over an `out`.
+fn check_outs(of: &Relation, args: &[Value]) -> Result<()> {
+    for out in of.outs(args) {
+        for input in of.inputs(args) {
+            access::check_no_partial_overlap(out, input)?;
+        }
+    }
+    Ok(())
+}
+
 /// Refuses operands that lie partly over what is written in place.
 fn check_in_place(of: &Relation, args: &[Value]) -> Result<()> {
     for t in of.written(args) {
@@ -81,8 +91,10 @@ pub(crate) fn of(functional: Op, rules: OutRules, key: DispatchKey) -> Kernel {
             }
             _ => rules,
         };
-        if rules.overlap == OutOverlap::Refused {
-            check_no_overlap(&of.outs(&args), &of.inputs(&args))?;
+        match rules.overlap {
+            OutOverlap::Refused => check_no_overlap(&of.outs(&args), &of.inputs(&args))?,
+            OutOverlap::Allowed if way == Way::Direct && of.is_pointwise => check_outs(of, &args)?,
+            OutOverlap::Allowed => {}
         }
         if !of.has_outs() {
             check_in_place(of, &args)?;
@@ -143,7 +155,7 @@ fn write(of: &Relation, to: &Tensor, result: &Tensor, rules: OutRules, way: Way)
             Ok(())
         }
         true if of.makes_no_values => {
-            check_out(to, result, rules)?;
+            check_result(to, result, rules)?;
             resize_output(to, result, rules.strides, way)?;
             access::check_no_internal_overlap(to)
         }
@@ -178,7 +190,7 @@ fn settle(offer: &Offer, written: &[&Tensor], results: &mut [Tensor]) -> Result<
     offer.close();
     for (out, result) in written.iter().zip(results) {
         if offer.has_given(result.storage()) && !is_computed_in(out, result) {
-            *result = copy::clone_contiguous(result)?;
+            *result = copy::clone(result, None)?;
         }
     }
     Ok(())
@@ -206,7 +218,7 @@ fn check_beside(rule: OutDtype, of: &Relation, args: &[Value], why: &Error) -> R
 }
 
 /// Whether an `out` can have the result.
-fn check_out(out: &Tensor, result: &Tensor, rules: OutRules) -> Result<()> {
+fn check_result(out: &Tensor, result: &Tensor, rules: OutRules) -> Result<()> {
     ensure_device!(
         out.device() == result.device(),
         "Expected out tensor to be on {}, but found it on {}",
@@ -235,7 +247,7 @@ fn check_out(out: &Tensor, result: &Tensor, rules: OutRules) -> Result<()> {
 
 /// Writes a result into an `out`, which is resized where its shape is another.
 fn write_out(out: &Tensor, result: &Tensor, rules: OutRules, way: Way) -> Result<()> {
-    check_out(out, result, rules)?;
+    check_result(out, result, rules)?;
     resize_output(out, result, rules.strides, way)?;
     match way {
         Way::Direct => copy::copy_(out, result, false)?,

@@ -6,9 +6,9 @@ use super::{
     lu_factor_ex, of_columns, shape,
 };
 use crate::error::{Error, Result};
+use crate::ops::by_dtype::{check_field, with_field};
 use crate::ops::common::check_devices;
 use crate::ops::copy;
-use crate::ops::dense::{check_field, with_field};
 use crate::ops::view;
 use crate::tensor::Tensor;
 use straightline_catalog::{DType, Scalar};
@@ -356,7 +356,7 @@ fn permutations(lu: &Tensor, pivots: &Tensor) -> Result<Tensor> {
     let (m, k) = (shape(lu).0, pivots.sizes().last().copied().unwrap_or(0) as usize);
     let out = copy::fill_(&fresh(lu, DType::F64, &[m, m])?, Scalar::Int(0))?;
     if out.storage().has_data() && m > 0 {
-        let pivots = crate::ops::dense::dense(pivots)?;
+        let pivots = crate::ops::copy::to_aligned(pivots)?;
         let (p, mut out) = (pivots.elements::<i32>()?, out.elements_mut::<f64>()?);
         for (i, out) in out.chunks_exact_mut(m * m).enumerate() {
             let mut rows: Vec<usize> = (0..m).collect();

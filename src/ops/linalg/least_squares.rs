@@ -3,9 +3,9 @@
 use super::spectral::{double, fresh, none, svd, wide, wide_columns, with_double, zeros};
 use super::{batch, of_columns, shape};
 use crate::error::{Error, Result};
+use crate::ops::by_dtype::check_field;
 use crate::ops::common::needs_data;
 use crate::ops::copy;
-use crate::ops::dense::check_field;
 use crate::ops::view;
 use crate::tensor::Tensor;
 use num_complex::Complex;

@@ -8,9 +8,9 @@ pub(crate) mod norms;
 pub(crate) mod spectral;
 
 use crate::error::{Error, Result};
+use crate::ops::by_dtype::{check_field, with_field};
 use crate::ops::common::check_devices;
 use crate::ops::copy;
-use crate::ops::dense::{check_field, with_field};
 use crate::ops::view;
 use crate::tensor::Tensor;
 use straightline_catalog::{DType, Dims, Scalar, layout};
@@ -146,7 +146,7 @@ pub(crate) fn check_errors(info: &Tensor, api: &str, is_matrix: bool) -> Result<
 /// Runs an expression for each matrix of a batch, with slices of the fresh tensors.
 macro_rules! each_matrix {
     ($dtype:expr, $name:expr, $t:ident, ($($tensor:ident: $elem:ty, $len:expr);+), $body:expr) => {
-        crate::ops::dense::with_field!($dtype, $name, $t => {
+        crate::ops::by_dtype::with_field!($dtype, $name, $t => {
             $(let mut $tensor = $tensor.elements_mut::<$elem>()?;)+
             let mut index = 0;
             loop {

@@ -9,8 +9,8 @@ use super::{
     of_columns, shape,
 };
 use crate::error::{Error, Result};
+use crate::ops::by_dtype::{check_field, with_field};
 use crate::ops::copy;
-use crate::ops::dense::{check_field, with_field};
 use crate::ops::view;
 use crate::tensor::Tensor;
 use num_complex::Complex;

@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::ops::dense::{dense, with_float};
+use crate::ops::by_dtype::with_float;
+use crate::ops::copy::to_aligned;
 use crate::ops::view;
 use crate::tensor::Tensor;
 use crate::tensor::launch;
@@ -83,14 +84,14 @@ pub(crate) fn cdist_forward(a: &Tensor, b: &Tensor, p: f64, mode: Option<i64>) -
     // what has no elements comes to no kernel
     if a.numel() > 0 && b.numel() > 0 {
         same_dtype(&a, &b)?;
-        crate::ops::dense::check_kernel("cdist", &a)?;
+        crate::ops::by_dtype::check_kernel("cdist", &a)?;
     }
     let mut out = Tensor::allocate_contiguous(a.dtype(), a.device(), &sizes)?;
     if width == 0 {
         return crate::ops::copy::fill_(&out, Scalar::Int(0));
     }
     if out.numel() > 0 {
-        let (a, b) = (dense(&a)?, dense(&b)?);
+        let (a, b) = (to_aligned(&a)?, to_aligned(&b)?);
         let (rows, cols, width) = (rows as usize, cols as usize, width as usize);
         launch::run(&mut out, [&a, &b], |out, [a, b]| {
             with_float!(a.dtype(), "cdist", T => {
@@ -136,10 +137,11 @@ pub(crate) fn cdist_backward(
     for t in [&b, &grad, &distances] {
         same_dtype(&a, t)?;
     }
-    crate::ops::dense::check_kernel("cdist_backward", &a)?;
+    crate::ops::by_dtype::check_kernel("cdist_backward", &a)?;
     let mut out = Tensor::allocate_contiguous(a.dtype(), a.device(), a.sizes())?;
     if out.numel() > 0 {
-        let (a, b, grad, distances) = (dense(&a)?, dense(&b)?, dense(&grad)?, dense(&distances)?);
+        let (a, b, grad, distances) =
+            (to_aligned(&a)?, to_aligned(&b)?, to_aligned(&grad)?, to_aligned(&distances)?);
         let (rows, cols, width) = (rows as usize, cols as usize, width as usize);
         launch::run(&mut out, [&a, &b, &grad, &distances], |out, [a, b, grad, distances]| {
             with_float!(a.dtype(), "cdist_backward", T => {
@@ -190,11 +192,11 @@ pub(crate) fn pdist_forward(x: &Tensor, p: f64) -> Result<Tensor> {
     let pairs = if n <= 1 { 0 } else { n * (n - 1) / 2 };
     // what has no pairs comes to no kernel
     if pairs > 0 {
-        crate::ops::dense::check_kernel("pdist", x)?;
+        crate::ops::by_dtype::check_kernel("pdist", x)?;
     }
     let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), &[pairs])?;
     if pairs > 0 {
-        let x = dense(x)?;
+        let x = to_aligned(x)?;
         launch::run(&mut out, &x, |out, x| {
             with_float!(x.dtype(), "pdist", T => {
                 let (x, out) = (x.slice::<T>()?, out.slice::<T>()?);
@@ -213,7 +215,7 @@ pub(crate) fn pdist_backward(
     distances: &Tensor,
 ) -> Result<Tensor> {
     check_pdist(p)?;
-    crate::ops::dense::check_kernel("pdist_backward", x)?;
+    crate::ops::by_dtype::check_kernel("pdist_backward", x)?;
     same_dtype(x, grad)?;
     same_dtype(x, distances)?;
     let (n, width) = rows_of(x);
@@ -225,7 +227,7 @@ pub(crate) fn pdist_backward(
     );
     let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
     if out.numel() > 0 {
-        let (x, grad, distances) = (dense(x)?, dense(grad)?, dense(distances)?);
+        let (x, grad, distances) = (to_aligned(x)?, to_aligned(grad)?, to_aligned(distances)?);
         launch::run(&mut out, [&x, &grad, &distances], |out, [x, grad, distances]| {
             with_float!(x.dtype(), "pdist_backward", T => {
                 let (x, grad, distances, out) = (

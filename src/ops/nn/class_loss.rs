@@ -2,8 +2,9 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ops::aten;
+use crate::ops::by_dtype::with_float;
 use crate::ops::copy;
-use crate::ops::dense::{dense, with_float};
+use crate::ops::copy::to_aligned;
 use crate::tensor::Tensor;
 use crate::tensor::launch;
 use straightline_catalog::{DType, Dims, Scalar, layout};
@@ -119,9 +120,9 @@ fn nll_forward(
     let sizes: &[i64] = if each { target.sizes() } else { &[] };
     let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), sizes)?;
     let mut total = Tensor::allocate_contiguous(x.dtype(), x.device(), &[])?;
-    let x = dense(x)?;
-    let target = dense(&copy::to_dtype(target, DType::I64)?)?;
-    let weight = weight.map(dense).transpose()?;
+    let x = to_aligned(x)?;
+    let target = to_aligned(&copy::to_dtype(target, DType::I64)?)?;
+    let weight = weight.map(to_aligned).transpose()?;
     launch::run(
         [&mut out, &mut total],
         ([&x, &target], weight.as_ref()),
@@ -221,9 +222,9 @@ fn nll_backward(
         "grad_input must be contiguous"
     );
     let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
-    let (grad, total) = (dense(grad)?, dense(total)?);
-    let target = dense(&copy::to_dtype(target, DType::I64)?)?;
-    let weight = weight.map(dense).transpose()?;
+    let (grad, total) = (to_aligned(grad)?, to_aligned(total)?);
+    let target = to_aligned(&copy::to_dtype(target, DType::I64)?)?;
+    let weight = weight.map(to_aligned).transpose()?;
     launch::run(
         &mut out,
         ([&grad, &target, &total], weight.as_ref()),

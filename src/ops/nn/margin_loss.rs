@@ -1,7 +1,8 @@
 //! Margin losses over classes: one class per sample, or several.
 
 use crate::error::{Error, Result};
-use crate::ops::dense::{check_kernel, dense, with_float};
+use crate::ops::by_dtype::{check_kernel, with_float};
+use crate::ops::copy::to_aligned;
 use crate::ops::nn::class_loss::reduction_or_sum;
 use crate::tensor::Tensor;
 use crate::tensor::launch;
@@ -92,8 +93,8 @@ pub(crate) fn multi_margin_loss(
     let each = red == Reduction::None && target.dim() > 0;
     let sizes: &[i64] = if each { &[n] } else { &[] };
     let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), sizes)?;
-    let (x, target) = (dense(x)?, dense(target)?);
-    let weight = weight.map(dense).transpose()?;
+    let (x, target) = (to_aligned(x)?, to_aligned(target)?);
+    let weight = weight.map(to_aligned).transpose()?;
     launch::run(&mut out, ([&x, &target], weight.as_ref()), |out, ([x, target], weight)| {
         with_float!(x.dtype(), "multi_margin_loss_cpu_kernel", T => {
             let (x, out, target, weight) = (
@@ -149,8 +150,8 @@ pub(crate) fn multi_margin_loss_backward(
         )));
     }
     let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
-    let (grad, x, target) = (dense(grad)?, dense(x)?, dense(target)?);
-    let weight = weight.map(dense).transpose()?;
+    let (grad, x, target) = (to_aligned(grad)?, to_aligned(x)?, to_aligned(target)?);
+    let weight = weight.map(to_aligned).transpose()?;
     launch::run(
         &mut out,
         ([&grad, &x, &target], weight.as_ref()),
@@ -220,7 +221,7 @@ pub(crate) fn multilabel_margin_loss_forward(
     let sizes: &[i64] = if each { &[n] } else { &[] };
     let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), sizes)?;
     let mut marks = Tensor::allocate_contiguous(x.dtype(), x.device(), target.sizes())?;
-    let (x, target) = (dense(x)?, dense(target)?);
+    let (x, target) = (to_aligned(x)?, to_aligned(target)?);
     launch::run([&mut out, &mut marks], [&x, &target], |[out, marks], [x, target]| {
         with_float!(x.dtype(), "multilabel_margin_loss_forward_out_frame", T => {
             let (x, target, out, marks) = (
@@ -272,7 +273,8 @@ pub(crate) fn multilabel_margin_loss_backward(
         )));
     }
     let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), x.sizes())?;
-    let (grad, x, target, marks) = (dense(grad)?, dense(x)?, dense(target)?, dense(marks)?);
+    let (grad, x, target, marks) =
+        (to_aligned(grad)?, to_aligned(x)?, to_aligned(target)?, to_aligned(marks)?);
     launch::run(&mut out, [&grad, &x, &target, &marks], |out, [grad, x, target, marks]| {
         with_float!(x.dtype(), "multilabel_margin_loss_backward_out_frame", T => {
             let (grad, x, target, marks, out) = (

@@ -3,7 +3,8 @@
 
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::ops::common::{check_can_cast, check_fits, float_of, laid_out_like, promote, wrap_dim};
+use crate::ops::common::{check_can_cast, check_fits, float_of, promote, wrap_dim};
+use crate::ops::copy::laid_out_like;
 use crate::ops::pointwise;
 use crate::ops::pointwise::complex_functions;
 use crate::ops::pointwise::formula::{self, Call, floats};
@@ -92,7 +93,7 @@ fn bounds(x: &Tensor, min_val: Scalar, max_val: Scalar) -> [(&'static str, Attri
 
 pub(crate) fn hardtanh(x: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
     let bounded = formula::run(Op::hardtanh, &[(0, x)], &bounds(x, min_val, max_val))?;
-    Ok(laid_out_like(bounded, x))
+    laid_out_like(bounded, x)
 }
 
 pub(crate) fn hardtanh_(x: &Tensor, min_val: Scalar, max_val: Scalar) -> Result<Tensor> {
@@ -236,7 +237,7 @@ pub(crate) fn prelu_kernel(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let dtype = same_dtype("_prelu_kernel", x, weight)?;
     let operands = [(0, x), (1, weight)];
     let call = Call::with_dtype(Op::_prelu_kernel, &operands, &[], dtype);
-    Ok(laid_out_like(call.run()?, x))
+    laid_out_like(call.run()?, x)
 }
 
 pub(crate) fn prelu_kernel_backward(

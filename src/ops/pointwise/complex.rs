@@ -2,8 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::ops::common::{broadcast, check_devices, float_of, laid_out_like, result_strides};
+use crate::ops::common::{broadcast, check_devices, float_of, result_strides};
 use crate::ops::copy;
+use crate::ops::copy::laid_out_like;
 use crate::ops::math_bits;
 use crate::ops::matmul;
 use crate::ops::pointwise;
@@ -163,7 +164,7 @@ pub(crate) fn sgn_(t: &Tensor) -> Result<Tensor> {
 
 /// The conjugate in fresh memory, of a tensor without bits.
 pub(crate) fn conjugated(t: &Tensor) -> Result<Tensor> {
-    Ok(laid_out_like(apply(Function::Conj, t, t.dtype())?, t))
+    laid_out_like(apply(Function::Conj, t, t.dtype())?, t)
 }
 
 /// Conjugates memory in place.

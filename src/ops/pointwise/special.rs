@@ -3,8 +3,9 @@
 
 use crate::error::{Error, Result};
 use crate::ops::aten;
-use crate::ops::common::{check_can_cast, float_of, laid_out_like, promote};
+use crate::ops::common::{check_can_cast, float_of, promote};
 use crate::ops::copy;
+use crate::ops::copy::laid_out_like;
 use crate::ops::pointwise;
 use crate::ops::pointwise::complex_functions;
 use crate::tensor::launch;
@@ -184,7 +185,7 @@ pub(crate) fn frexp(x: &Tensor) -> Result<(Tensor, Tensor)> {
     launch::run([&mut mantissa, &mut exponent], x, |[mantissa, exponent], x| {
         Ok(kernels::frexp(mantissa, exponent, x)?)
     })?;
-    Ok((laid_out_like(mantissa, x), laid_out_like(exponent, x)))
+    Ok((laid_out_like(mantissa, x)?, laid_out_like(exponent, x)?))
 }
 
 // ---- two operands -----------------------------------------------------------------------------

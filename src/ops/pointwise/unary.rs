@@ -3,9 +3,10 @@
 use super::{cast, result};
 use crate::error::{Error, Result};
 use crate::ops::common::{
-    check_can_cast, float_of, laid_out_like, restrided, result_strides, result_strides_with_number,
+    check_can_cast, float_of, restrided, result_strides, result_strides_with_number,
 };
 use crate::ops::copy;
+use crate::ops::copy::laid_out_like;
 use crate::tensor::launch;
 use crate::tensor::{Tensor, access};
 use straightline_catalog::prims::{Class, CompareOp, UnaryOp};
@@ -76,7 +77,7 @@ pub(crate) fn abs(x: &Tensor) -> Result<Tensor> {
         return unary(UnaryOp::Abs, x, x.dtype());
     }
     let out = result(Dims::from_slice(x.sizes()), x.dtype().to_real(), &[x])?;
-    Ok(laid_out_like(unary_into(UnaryOp::Abs, out, x)?, x))
+    laid_out_like(unary_into(UnaryOp::Abs, out, x)?, x)
 }
 
 pub(crate) fn abs_(x: &Tensor) -> Result<Tensor> {
@@ -109,7 +110,7 @@ pub(crate) fn isinf(x: &Tensor) -> Result<Tensor> {
         let strides = result_strides_with_number(x.sizes(), &[&size]);
         Ok(restrided(unary_bool(UnaryOp::IsInf, x)?, strides))
     } else {
-        super::select::compare(CompareOp::Ne, x, x).map(|out| laid_out_like(out, x))
+        super::select::compare(CompareOp::Ne, x, x).and_then(|out| laid_out_like(out, x))
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Quantizer, affine, build, channels, per_tensor, quantized};
 use crate::dispatch::ScriptClass;
 use crate::error::{Error, Result};
 use crate::ops::copy;
-use crate::ops::dense::dense;
+use crate::ops::copy::to_aligned;
 use crate::tensor::{Tensor, launch};
 use std::sync::Arc;
 use straightline_catalog::{DType, Dims};
@@ -163,7 +163,7 @@ pub(super) fn linear_dynamic(x: &Tensor, w: &PackedLinear, reduce_range: bool) -
         x.dtype().torch_name()
     );
     let sizes = result_sizes("quantized::linear_dynamic", x, weights)?;
-    let x = dense(x)?;
+    let x = to_aligned(x)?;
     let mut out = Tensor::allocate_contiguous(DType::F32, x.device(), &sizes)?;
     launch::run(&mut out, (&x, bias.as_ref()), |out, (x, bias)| {
         let real = x.slice::<f32>()?;

@@ -30,7 +30,7 @@ use crate::dispatch::DispatchKey;
 use crate::error::{Error, Result};
 use crate::ops::common::python_float;
 use crate::ops::copy;
-use crate::ops::dense::dense;
+use crate::ops::copy::to_aligned;
 use crate::ops::sparse::keys_on;
 use crate::tensor::{Tensor, launch};
 use straightline_catalog::{DType, Device, Layout, MemoryFormat, QScheme};
@@ -175,7 +175,7 @@ fn as_float(t: &Tensor) -> Result<Tensor> {
         "Quantize only works on Float Tensor, got {}: convert with `to_dtype` first",
         t.dtype().torch_name()
     );
-    dense(t)
+    to_aligned(t)
 }
 
 pub(crate) fn quantize_per_tensor(

@@ -178,8 +178,19 @@ pub(crate) fn randperm_generator(
             dtype.torch_name()
         )));
     }
+    let precise = match dtype {
+        DType::F16 => Some((11, "Half")),
+        DType::F32 => Some((24, "Float")),
+        DType::F64 => Some((53, "Double")),
+        _ => None,
+    };
+    if let Some((bits, name)) = precise.filter(|(bits, _)| n > (1 << bits) + 1) {
+        return Err(Error::runtime(format!("n cannot be greater than 2^{bits}+1 for {name} type")));
+    }
     let t = Tensor::allocate_contiguous(dtype, computed_on(device), &[n])?;
     if t.storage().has_data() {
+        // the numbers are drawn as i64: asks for that memory where it can be refused
+        Tensor::allocate_contiguous(DType::I64, Device::CPU, &[n])?;
         let mut stream = generator.unwrap_or(Generator::default_cpu()).lock();
         let drawn = permutation(n as usize, &mut stream);
         drop(stream);

@@ -89,12 +89,13 @@ pub(crate) fn mean_dim(
     keepdim: bool,
     dtype: Option<DType>,
 ) -> Result<Tensor> {
+    let whose = if dtype.is_some() { "Optional" } else { "Input" };
     let dtype = dtype.unwrap_or(x.dtype());
     ensure_not_implemented!(
         dtype.is_floating() || dtype.is_complex(),
-        "mean(): could not infer output dtype. Input dtype must be either a floating point or \
+        "mean(): could not infer output dtype. {whose} dtype must be either a floating point or \
              complex dtype. Got: {}",
-        x.dtype().torch_name()
+        dtype.torch_name()
     );
     let dims = wrap_dims(dims, x.dim())?;
     let n: i64 = dims.iter().map(|d| x.sizes()[*d]).product();

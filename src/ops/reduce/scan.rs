@@ -138,6 +138,14 @@ pub(crate) fn cumprod_backward(
     output: &Tensor,
 ) -> Result<Tensor> {
     let d = wrap_dim(dim, input.dim())?;
+    for (name, t) in [("grad", grad), ("output", output)] {
+        ensure_shape!(
+            t.sizes() == input.sizes(),
+            "cumprod_backward: expected `{name}` of the input's sizes {:?}, got {:?}",
+            input.sizes(),
+            t.sizes()
+        );
+    }
     if input.numel() <= 1 || input.sizes()[d] == 1 {
         return Ok(grad.clone());
     }

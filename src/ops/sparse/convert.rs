@@ -83,7 +83,7 @@ pub(crate) fn dense_to_sparse(
     dense_dim: Option<i64>,
 ) -> Result<Tensor> {
     let dense = dense_dim.unwrap_or(0);
-    let to_coo = || dense_to_sparse_dim(t, t.dim() as i64 - dense);
+    let to_coo = || dense_to_sparse_dim(t, (t.dim() as i64).saturating_sub(dense));
     by_layout(t, layout, blocksize, to_coo, || dense_to_csr(t, dense_dim))
 }
 

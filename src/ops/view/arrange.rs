@@ -118,15 +118,18 @@ pub(crate) fn tensor_split_sections(t: &Tensor, sections: i64, dim: i64) -> Resu
     let (d, n) = split_dim(t, dim)?;
     ensure!(sections > 0, "number of sections must be larger than 0, got {sections}");
     let (size, longer) = (n / sections, n % sections);
+    let mut parts = Vec::new();
+    // parts without elements are parts too, of which there may be more than fit into memory
+    if parts.try_reserve_exact(usize::try_from(sections).unwrap_or(usize::MAX)).is_err() {
+        return Err(Error::runtime(format!("no memory for {sections} sections")));
+    }
     let mut at = 0;
-    (0..sections)
-        .map(|i| {
-            let end = at + size + i64::from(i < longer);
-            let part = aten::slice_tensor(t, d, Some(at), Some(end), 1);
-            at = end;
-            part
-        })
-        .collect()
+    for i in 0..sections {
+        let end = at + size + i64::from(i < longer);
+        parts.push(aten::slice_tensor(t, d, Some(at), Some(end), 1)?);
+        at = end;
+    }
+    Ok(parts)
 }
 
 /// Parts between the indices.

@@ -15,6 +15,7 @@
 //! (`runtime/src/memory/guard.rs`), at each `STRAIGHTLINE_ISA`; `.ci/sanitize` does that.
 
 mod dice;
+mod edges;
 mod geometry;
 
 use super::conformance::case::Case;

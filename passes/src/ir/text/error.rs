@@ -42,7 +42,7 @@ pub enum ParseErrorKind {
     #[error("`{0}` is defined twice")]
     DuplicateValue(String),
     /// A word that is not a dtype, where one is expected.
-    #[error("`{0}` is not a dtype: use one of u8 i8 i16 i32 i64 f16 bf16 f32 f64 bool")]
+    #[error("`{0}` is not a dtype: use one of u8 i8 i16 i32 i64 f16 bf16 f32 f64 c64 c128 bool")]
     UnknownDType(String),
     /// A word that is not a device, where one is expected.
     #[error("`{0}` is not a device")]

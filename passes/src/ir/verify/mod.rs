@@ -15,7 +15,7 @@
 //! **Values**
 //!
 //! - A value has as many strides as sizes, no negative size, and fewer than 2^63 elements.
-//! - A constant lists as many elements as its type has.
+//! - A constant lists as many elements as its type has, numbers that the dtype has.
 //!
 //! **Calls**
 //!
@@ -38,7 +38,7 @@ mod tests;
 
 use super::graph::{Call, Constant, Graph, NodeId, NodeKind, TextPlace};
 use super::text::{ValueNames, display_node};
-use super::{Arg, TensorMeta};
+use super::{Arg, DType, Scalar, TensorMeta};
 use super::{ArgumentError, Effects, Op};
 use std::collections::HashMap;
 use std::fmt;
@@ -90,6 +90,12 @@ pub enum VerifyErrorKind {
     /// A constant of another length than its type.
     #[error("the type has {expected} elements but the constant lists {found}")]
     ElementCount { expected: i64, found: usize },
+    /// A constant with a number that its type does not have.
+    #[error("{found} is not a number of {dtype}")]
+    Constant { dtype: DType, found: String },
+    /// A call that its operator refuses, or whose results are others.
+    #[error("{0}")]
+    Refused(String),
     /// A call that writes to its arguments.
     #[error("`{0}` writes to its arguments: a captured graph is functional")]
     Mutation(Op),
@@ -170,20 +176,45 @@ pub fn verify(graph: &Graph) -> Result<(), VerifyErrors> {
             }
         }
     }
-    if v.found.is_empty() {
-        return Ok(());
+    match v.found.is_empty() {
+        true => Ok(()),
+        false => Err(report(graph, v.found)),
     }
+}
+
+/// Errors of a graph, in the order of its text and with their places in it.
+///
+/// ```
+/// use straightline_passes::ir::graph::Graph;
+/// use straightline_passes::ir::verify::{VerifyErrorKind, report};
+/// let graph = Graph::parse("graph(%x: f32[2]) { return %x }").unwrap();
+/// let input = graph.inputs()[0];
+/// let errors = report(&graph, vec![(Some(input), VerifyErrorKind::Cycle)]);
+/// assert!(errors.to_string().contains("line 1, column 7"));
+/// ```
+pub fn report(graph: &Graph, mut found: Vec<(Option<NodeId>, VerifyErrorKind)>) -> VerifyErrors {
     let names = ValueNames::new(graph);
     let rank: HashMap<NodeId, usize> =
         (names.order().iter().enumerate()).map(|(i, id)| (*id, i + 1)).collect();
-    v.found.sort_by_key(|(id, _)| id.map_or(0, |id| rank[&id]));
-    let errors = v.found.into_iter().map(|(node, kind)| VerifyError {
+    found.sort_by_key(|(id, _)| id.map_or(0, |id| rank[&id]));
+    let errors = found.into_iter().map(|(node, kind)| VerifyError {
         node,
         location: node.map_or_else(String::new, |id| display_node(graph, &names, id)),
         text: node.and_then(|id| graph.node(id).provenance.text),
         kind,
     });
-    Err(VerifyErrors(errors.collect()))
+    VerifyErrors(errors.collect())
+}
+
+/// Whether a constant of this dtype can list the number.
+fn holds(dtype: DType, number: Scalar) -> bool {
+    match dtype {
+        DType::Bool => matches!(number.as_complex(), (0.0 | 1.0, 0.0)),
+        _ => {
+            let whole = dtype.integer_bounds().is_none() || number.as_f64().fract() == 0.0;
+            whole && number.fits(dtype)
+        }
+    }
 }
 
 struct Verifier<'a> {
@@ -257,6 +288,16 @@ impl Verifier<'_> {
                 {
                     let (expected, found) = (meta.numel(), v.len());
                     self.report(id, VerifyErrorKind::ElementCount { expected, found });
+                }
+                let numbers = match c {
+                    Constant::Splat(s) => std::slice::from_ref(s),
+                    Constant::Elements(all) => all,
+                };
+                if let [meta] = &node.results[..]
+                    && let Some(bad) = numbers.iter().find(|s| !holds(meta.dtype, **s))
+                {
+                    let (dtype, found) = (meta.dtype, bad.to_string());
+                    self.report(id, VerifyErrorKind::Constant { dtype, found });
                 }
             }
             NodeKind::Output => {

@@ -6,8 +6,8 @@ pub(crate) mod layer;
 pub(crate) mod memory;
 
 use crate::error::{Error, Result};
-use crate::ops::common::laid_out_like;
 use crate::ops::copy;
+use crate::ops::copy::laid_out_like;
 use crate::ops::nn::channels::{Order, suggested};
 use crate::ops::nn::norm::memory::{
     Dense, Output, check_float, numbers, parameter_dtype, tensor_of,
@@ -459,5 +459,5 @@ pub(crate) fn weight_norm_interface(v: &Tensor, g: &Tensor, dim: i64) -> Result<
     }
     let dtype = v.dtype().opmath();
     let norms = tensor_of(norms.into_iter(), g.sizes(), dtype, v.device())?;
-    Ok((out.finish()?, laid_out_like(norms, g)))
+    Ok((out.finish()?, laid_out_like(norms, g)?))
 }

@@ -1,0 +1,89 @@
+//! Calls at the edges of what operators take, each once accepted, answered wrongly, or a panic.
+
+use straightline::dispatch::{Value, operator};
+use straightline::ops::aten;
+use straightline::{DType, Graph, Tensor, Traced, compile, tensor};
+
+#[test]
+fn an_out_that_lies_partly_over_an_operand_is_refused() {
+    let v = tensor([1.0f32, 2.0, 3.0, 4.0]).unwrap();
+    let (low, high) = (v.narrow(0, 0, 3).unwrap(), v.narrow(0, 1, 3).unwrap());
+    let refused = |r: straightline::Result<Tensor>| {
+        let e = r.unwrap_err();
+        assert!(e.to_string().contains("refer to a single memory location"), "{e}");
+    };
+    refused(aten::add_out(&low, &low, 1.into(), &high));
+    refused(aten::exp_out(&low, &high));
+    let square = Tensor::from_vec((0..9).map(|i| i as f32).collect::<Vec<_>>(), [3, 3]).unwrap();
+    refused(aten::exp_out(&square, &square.t().unwrap()));
+    let parts = [v.narrow(0, 0, 1).unwrap(), v.narrow(0, 2, 1).unwrap()];
+    refused(aten::cat_out(&parts, 0, &v.narrow(0, 1, 2).unwrap()));
+    let f = compile(|x: &Tensor| {
+        let (low, high) = (x.narrow(0, 0, 3)?, x.narrow(0, 1, 3)?);
+        aten::exp_out(&low, &high)?;
+        x.mul(1)
+    });
+    refused(f.call(&v));
+    // the very elements, and others of the same memory
+    aten::exp_out(&low, &low).unwrap();
+    aten::exp_out(&v.narrow(0, 0, 2).unwrap(), &v.narrow(0, 2, 2).unwrap()).unwrap();
+}
+
+#[test]
+fn prelu_of_operands_in_different_orders() {
+    let x = tensor([1.0f32, -2.0]).unwrap().expand([2, 2]).unwrap();
+    let weight = tensor([[1.0f32, 2.0], [3.0, 4.0]]).unwrap().t().unwrap();
+    let y = aten::_prelu_kernel(&x, &weight).unwrap();
+    assert_eq!(y.to_vec2::<f32>().unwrap(), [[1.0, -6.0], [1.0, -8.0]]);
+    assert_eq!(y.strides(), aten::empty_like(&x, None, None, None, None, None).unwrap().strides());
+}
+
+#[test]
+fn operands_and_numbers_that_do_not_fit() {
+    let (one, two) = (tensor(1.0f32).unwrap(), tensor([1.0f32, 2.0]).unwrap());
+    assert!(aten::cumprod_backward(&one, &two, 0, &one).is_err());
+    assert!(aten::_to_sparse(&two, None, None, Some(i64::MIN)).is_err());
+    let e = aten::randperm(4000, Some(DType::F16), None, None, None).unwrap_err();
+    assert!(e.to_string().contains("n cannot be greater than 2^11+1 for Half type"), "{e}");
+    assert!(aten::randperm(2049, Some(DType::F16), None, None, None).is_ok());
+    let e = aten::mean(&two, Some(DType::I64)).unwrap_err();
+    assert!(e.to_string().contains("Optional dtype must be") && !e.to_string().contains("Float"));
+    assert!(aten::tensor_split_sections(&two, 1 << 62, 0).is_err());
+}
+
+#[test]
+fn boxed_calls_that_fail_show_their_operands() {
+    let x = tensor([[1.0f32, 2.0], [3.0, 4.0]]).unwrap();
+    let index = tensor([[7i64]]).unwrap();
+    let mut stack: Vec<Value> = vec![x.into(), Value::Int(0), index.into(), Value::Bool(false)];
+    let e = operator("aten::gather").unwrap().call_boxed(&mut stack).unwrap_err();
+    assert_eq!((e.op(), e.operands().len()), (Some("aten::gather"), 2), "{e}");
+}
+
+fn check(body: &str) -> straightline::Result<()> {
+    let graph = Graph::parse(&format!("graph(%x: f32[2,3]) {{\n  {body}\n}}")).unwrap();
+    Traced::from_graph(graph).lower().map(drop)
+}
+
+#[test]
+fn graphs_that_no_machine_can_run() {
+    let far = "%0: f32[0] = aten::diagonal(%x, offset=-9223372036854775808)\n  return %0";
+    check(far).unwrap();
+    let elsewhere = check("%0: f32[2,3] @cuda:0 = aten::exp(%x)\n  return %0").unwrap_err();
+    assert!(elsewhere.to_string().contains("line 2, column 3"), "{elsewhere}");
+    let wrong = "%0: f64[2] = aten::sum(%x)\n  %1: f32[2] = aten::linear(%x, %x)\n  return %1";
+    let several = check(wrong).unwrap_err().to_string();
+    assert!(several.contains("line 2") || several.contains("line 3"), "{several}");
+}
+
+#[test]
+fn constants_are_numbers_of_their_dtype() {
+    for text in
+        ["i8[2] = constant [300, 1]", "bool[2] = constant [2, 0]", "i64[1] = constant [1.5]"]
+    {
+        let text = format!("graph(%x: f32[2]) {{\n  %c: {text}\n  return %c\n}}");
+        let graph = Graph::parse(&text).unwrap();
+        let e = straightline_passes::ir::verify::verify(&graph).unwrap_err().to_string();
+        assert!(e.contains("line 2") && e.contains("is not a number of"), "{e}");
+    }
+}
