@@ -37,6 +37,8 @@ pub(super) struct Relation {
     written: Positions,
     outs: Positions,
     inputs: Positions,
+    /// The inputs that are not written.
+    read: Positions,
     /// The arguments that are returned.
     pub(super) returned: Positions,
     dtype: Option<usize>,
@@ -101,6 +103,7 @@ impl Relation {
         Ok(Relation {
             functional,
             sources,
+            read: at(&|a| !a.is_write()),
             written,
             outs,
             inputs,
@@ -144,9 +147,7 @@ impl Relation {
         if !self.is_plain {
             return hold_arguments(self.schema, args);
         }
-        let read = |i: &usize| !self.written.contains(i);
-        let read: Positions = self.inputs.iter().copied().filter(read).collect();
-        access::whole(&self.written(args), &tensors(&read, args))
+        access::whole(&self.written(args), &tensors(&self.read, args))
     }
 
     /// The arguments of the functional variant.
