@@ -189,10 +189,9 @@ pub(crate) fn randperm_generator(
     }
     let t = Tensor::allocate_contiguous(dtype, computed_on(device), &[n])?;
     if t.storage().has_data() {
-        // the numbers are drawn as i64: asks for that memory where it can be refused
-        Tensor::allocate_contiguous(DType::I64, Device::CPU, &[n])?;
         let mut stream = generator.unwrap_or(Generator::default_cpu()).lock();
-        let drawn = permutation(n as usize, &mut stream);
+        let drawn = permutation(n as usize, &mut stream)
+            .map_err(|e| Error::runtime(format!("no memory for a permutation of {n}: {e}")))?;
         drop(stream);
         crate::ops::copy::copy_(&t, &Tensor::from_vec(drawn, -1)?, false)?;
     }

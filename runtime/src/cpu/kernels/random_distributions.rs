@@ -6,6 +6,7 @@ use super::KernelError;
 use super::random::{Made, draw};
 use crate::cpu::kernels::operand::Out;
 use crate::rng::Stream;
+use std::collections::TryReserveError;
 use std::f64::consts::PI;
 use straightline_passes::ir::DType;
 
@@ -59,8 +60,14 @@ pub fn fill(out: Out<'_>, stream: &mut Stream, distribution: Distribution) {
 }
 
 /// The numbers `0..n` in random order, by Fisher and Yates' shuffle.
-pub fn permutation(n: usize, stream: &mut Stream) -> Vec<i64> {
-    let mut out: Vec<i64> = (0..n as i64).collect();
+///
+/// # Errors
+///
+/// There is no memory for them.
+pub fn permutation(n: usize, stream: &mut Stream) -> Result<Vec<i64>, TryReserveError> {
+    let mut out: Vec<i64> = Vec::new();
+    out.try_reserve_exact(n)?;
+    out.extend(0..n as i64);
     // where the remainder of 32 bits would be skewed, 64 are drawn and the shuffle goes the other
     // way
     if n < (u32::MAX / 20) as usize {
@@ -74,7 +81,7 @@ pub fn permutation(n: usize, stream: &mut Stream) -> Vec<i64> {
             out.swap(i, j);
         }
     }
-    out
+    Ok(out)
 }
 
 /// The sum of weights as an accumulator of their dtype has it.
@@ -190,14 +197,14 @@ mod tests {
     fn permutations_hold_every_number_once() {
         let mut stream = Stream::mt19937(3);
         for n in [0, 1, 2, 33, 1000] {
-            let mut p = permutation(n, &mut stream);
+            let mut p = permutation(n, &mut stream).unwrap();
             p.sort_unstable();
             assert_eq!(p, (0..n as i64).collect::<Vec<_>>());
         }
         // each of the six orders of three about as often
         let mut seen = std::collections::HashMap::new();
         for _ in 0..6000 {
-            *seen.entry(permutation(3, &mut stream)).or_insert(0) += 1;
+            *seen.entry(permutation(3, &mut stream).unwrap()).or_insert(0) += 1;
         }
         assert_eq!(seen.len(), 6);
         assert!(seen.values().all(|n| (850..1150).contains(n)), "{seen:?}");
