@@ -144,12 +144,18 @@ impl InputGuard {
     fn holds(&self, t: &Tensor) -> bool {
         self.meta.dtype == t.dtype()
             && self.meta.device == t.device()
-            && self.meta.sizes.as_slice() == t.sizes()
-            && self.meta.strides.as_slice() == t.strides()
+            && same(&self.meta.sizes, t.sizes())
+            && same(&self.meta.strides, t.strides())
             && self.keys == t.key_set()
             && self.requires_grad == t.requires_grad()
             && self.wrapped_number == t.is_wrapped_number()
     }
+}
+
+/// Whether two short lists are equal; `==` would call `memcmp`.
+#[inline]
+fn same(a: &[i64], b: &[i64]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b)
 }
 
 /// Why a variant did not serve a call.

@@ -16,6 +16,7 @@
 //! | `guards` | what must be true of a call for a variant to serve it |
 //! | `surroundings` | guards on closed-over tensors, on what the function asked, on registrations |
 //! | `stages` | `Traced`, `Lowered`, `Executable`: each stage as an object that prints |
+//! | `delivery` | which of the plan's buffers are the results, worked out once |
 //! | `replay` | calling the plan: borrows, outputs, copy-back |
 //! | `failure` | what an error of a replay says |
 //! | `externs` | operators without a loop form, called without the dispatcher |
@@ -25,6 +26,7 @@
 mod arguments;
 mod capture;
 mod compiled;
+mod delivery;
 mod devices;
 mod explain;
 mod externs;

@@ -1,5 +1,6 @@
 //! Replay: the plan runs on the call's tensors, and the dispatcher is not entered.
 
+use super::delivery::Fresh;
 use super::results::{graph_inputs, owned};
 use super::stages::Executable;
 use super::traced::{OutputSource, Traced, ViewOf};
@@ -36,7 +37,8 @@ impl Executable {
     /// Runs the plan on the graph's inputs and delivers what it computes.
     fn run_on(&self, arguments: &[&Tensor], inputs: &[&Tensor]) -> Result<Results> {
         let traced = &self.traced;
-        let mut held = self.borrow(arguments, inputs)?;
+        let mut held = Borrows::default();
+        self.borrow(arguments, inputs, &mut held)?;
         let values = {
             let mut input_ptrs: SmallVec<[ArgPtr; 8]> = SmallVec::new();
             for t in inputs {
@@ -46,20 +48,12 @@ impl Executable {
             for t in &traced.parameters {
                 parameter_ptrs.push(argument(t)?);
             }
-            // in the order of the plan's output buffers, which need not be that of the results
-            let mut wanted: SmallVec<[(u32, usize, usize); 4]> = SmallVec::new();
-            for (i, binding) in self.plan.schedule().outputs.iter().enumerate() {
-                if let OutputBinding::Fresh { index, meta } = binding {
-                    wanted.push((*index, meta.storage_bytes(), i));
-                }
-            }
-            wanted.sort_unstable();
-            let mut fresh: SmallVec<[Storage; 4]> = SmallVec::new();
+            let mut fresh = Results::new();
             let mut output_ptrs: SmallVec<[*mut u8; 4]> = SmallVec::new();
-            for (_, bytes, i) in wanted {
-                let storage = Storage::allocate(bytes).map_err(|e| self.no_memory(i, e))?;
+            for Fresh { meta, bytes, output } in &self.results.fresh {
+                let storage = Storage::allocate(*bytes).map_err(|e| self.no_memory(*output, e))?;
                 output_ptrs.push(storage.ptr().unwrap_or(std::ptr::null_mut()));
-                fresh.push(storage);
+                fresh.push(tensor(storage, meta, 0));
             }
             // SAFETY: the guards of this variant say that the inputs have the dtypes, sizes and
             // strides that the plan was made for; parameters are exactly the tensors it was made
@@ -67,13 +61,19 @@ impl Executable {
             // them meanwhile; outputs are fresh and as long as the plan's buffers.
             unsafe { self.plan.run(&input_ptrs, &parameter_ptrs, &output_ptrs) }
                 .map_err(|e| failure::error(self.plan.schedule(), &traced.graph, e))?;
+            if self.results.as_buffers {
+                return Ok(fresh);
+            }
             let mut values = self.bind(inputs, &fresh, &held)?;
-            for (i, meta) in &self.restrided {
+            for (i, meta) in &self.results.restrided {
                 values[*i] =
                     own_copy(&values[*i], meta, &held).map_err(|e| self.no_memory(*i, e))?;
             }
             values
         };
+        if self.results.as_graph {
+            return Ok(values);
+        }
         if !traced.reshapes.is_empty() {
             held.reads.clear();
         }
@@ -120,28 +120,33 @@ impl Executable {
         &'a self,
         arguments: &[&'a Tensor],
         inputs: &[&'a Tensor],
-    ) -> Result<Borrows<'a>> {
+        held: &mut Borrows<'a>,
+    ) -> Result<()> {
         let written = match self.traced.mutations.is_empty() {
             true => SmallVec::new(),
             false => self.written(arguments, inputs),
         };
-        let parameters = &self.traced.parameters;
-        let all = || inputs.iter().copied().chain(parameters.iter().map(|t| &**t));
         let is_written = |t: &Tensor| written.iter().any(|w| w.shares_storage_with(t));
-        let mut held = Borrows::default();
-        let at_once = written.iter().all(|t| held.try_write(t))
-            && all().all(|t| is_written(t) || held.try_read(t));
-        if !at_once {
-            drop(held);
-            let reads: Vec<&Tensor> = all().filter(|t| !is_written(t)).collect();
-            let taken = Operands::default().writing(&written).reading(&reads).take()?;
-            held = Borrows {
-                reads: taken.reads.into_iter().collect(),
-                writes: written.iter().copied().zip(taken.writes).collect(),
-            };
+        let parameters = &self.traced.parameters;
+        let mut at_once = written.iter().all(|t| held.try_write(t));
+        for t in inputs {
+            at_once = at_once && (is_written(t) || held.try_read(t));
         }
-        all().chain(written.iter().copied()).try_for_each(Tensor::check_settled)?;
-        Ok(held)
+        for t in parameters {
+            at_once = at_once && (is_written(t) || held.try_read(t));
+        }
+        if !at_once {
+            *held = Borrows::default();
+            let all = inputs.iter().copied().chain(parameters.iter().map(|t| &**t));
+            let reads: Vec<&Tensor> = all.filter(|t| !is_written(t)).collect();
+            let taken = Operands::default().writing(&written).reading(&reads).take()?;
+            held.reads.extend(taken.reads);
+            held.writes.extend(written.iter().copied().zip(taken.writes));
+        }
+        for t in inputs.iter().chain(&written) {
+            t.check_settled()?;
+        }
+        parameters.iter().try_for_each(|t| t.check_settled())
     }
 
     /// One tensor of each storage that gets new values. A storage whose shape changes as well is
@@ -166,14 +171,12 @@ impl Executable {
 
     /// The graph's outputs as tensors.
     #[inline]
-    fn bind(&self, inputs: &[&Tensor], fresh: &[Storage], held: &Borrows<'_>) -> Result<Results> {
+    fn bind(&self, inputs: &[&Tensor], fresh: &[Tensor], held: &Borrows<'_>) -> Result<Results> {
         let schedule = self.plan.schedule();
         let mut values = Results::new();
         for (i, binding) in schedule.outputs.iter().enumerate() {
             values.push(match binding {
-                OutputBinding::Fresh { index, meta } => {
-                    tensor(fresh[*index as usize].clone(), meta, 0)
-                }
+                OutputBinding::Fresh { index, .. } => fresh[*index as usize].clone(),
                 OutputBinding::View { of, meta, offset } => {
                     let (storage, base) = match of {
                         ViewSource::Input(i) => {
@@ -184,7 +187,7 @@ impl Executable {
                             let t = &self.traced.parameters[*i as usize];
                             (t.storage().clone(), t.offset())
                         }
-                        ViewSource::Output(i) => (fresh[*i as usize].clone(), 0),
+                        ViewSource::Output(i) => (fresh[*i as usize].storage().clone(), 0),
                     };
                     let view = tensor(storage, meta, base + offset);
                     // the new values are read after other writes

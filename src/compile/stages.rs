@@ -3,6 +3,7 @@
 //! `trace -> lower -> compile`: [`Traced`] holds the captured graph, [`Lowered`] the rewritten
 //! graph and the schedule, [`Executable`] the machine code.
 
+use super::delivery::Delivery;
 use super::externs;
 use super::interpret;
 use super::options::CompileOptions;
@@ -136,11 +137,11 @@ impl Lowered {
         };
         let plan = Plan::compile(self.schedule.clone(), &options)
             .map_err(|e| Error::compile(e.to_string()))?;
-        let restrided = self.restrided();
+        let results = Delivery::new(&self.traced, plan.schedule(), self.restrided());
         Ok(Executable {
             traced: self.traced.clone(),
             plan,
-            restrided,
+            results,
             report: self.report.clone(),
             timings: vec![
                 ("rewrite", self.rewrite_time),
@@ -163,8 +164,7 @@ impl fmt::Display for Lowered {
 pub struct Executable {
     pub(super) traced: Traced,
     pub(super) plan: Plan,
-    /// Outputs to copy into other strides.
-    pub(super) restrided: Vec<(usize, TensorMeta)>,
+    pub(super) results: Delivery,
     pub(super) report: RewriteReport,
     pub(super) timings: Vec<(&'static str, Duration)>,
 }
