@@ -4,15 +4,12 @@
 use super::kernels::named;
 use super::storage::Layout;
 use super::wrapper::{covers, wrapped};
-use crate::dispatch::{DispatchKey, OperatorHandle, Value};
+use crate::dispatch::{OperatorHandle, Value};
 use crate::error::Result;
 use crate::modes::outside;
+use crate::ops::forms::over::Over;
 use crate::tensor::Tensor;
 use crate::tensor::access::{self, Overlap};
-use std::collections::HashSet;
-use std::sync::LazyLock;
-use straightline_catalog::entry::ENTRIES;
-use straightline_catalog::rules::OutOverlap;
 use straightline_catalog::schema::{Argument, FunctionSchema};
 
 /// The tag of operators in place that take a tensor whose elements are one in memory along a
@@ -21,15 +18,6 @@ const TAKES_REPEATS: &str = "takes_repeats";
 /// The tag of operators in place that take operands which lie partly over what is written, and read
 /// them first.
 const TAKES_OVERLAPS: &str = "takes_overlaps";
-
-/// Whether an entry says of the operator's `out` that it must not share memory with an operand.
-fn wants_out_apart(op: OperatorHandle) -> bool {
-    static NAMES: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
-        let refused = ENTRIES.iter().filter(|e| e.out.overlap == OutOverlap::Refused);
-        refused.map(|e| e.op.name()).collect()
-    });
-    NAMES.contains(&*op.name().to_string())
-}
 
 /// The checks of kernels: no element is written twice, and no other argument is partly overwritten.
 pub(super) fn check_overlaps(
@@ -74,17 +62,13 @@ pub(super) fn check_overlaps(
             // a write by index may read an element after it has been written
             let by_index = |a: &Argument| matches!(&*a.name, "index" | "indices");
             let by_index = schema.args.iter().any(by_index);
-            // an `out` is written when the result is known, except by PyTorch's iterator; in place,
-            // while operands are read
-            let apart = schema.args[i].is_out() && wants_out_apart(op);
-            let meanwhile = apart
-                || !schema.args[i].is_out()
-                || (op.tags().contains(&"pointwise") && op.registers(DispatchKey::CPU));
-            let others = (0..args.len()).filter(|k| *k != i && meanwhile);
+            let is_out = schema.args[i].is_out();
+            let over = Over::of(op);
+            let others = (0..args.len()).filter(|k| *k != i && !(is_out && over == Over::Anything));
             for (k, other) in others.flat_map(|k| args[k].tensors().map(move |t| (k, t))) {
                 let other = wrapped(other)?;
-                if apart && access::overlap(t, &other) == Overlap::Full {
-                    return Err(access::partial_overlap());
+                if is_out {
+                    over.check(t, &other)?;
                 }
                 match by_index && schema.args[k].name != "value" {
                     true => access::check_apart(t, [&other])?,

@@ -3,6 +3,7 @@
 
 use crate::dispatch::{OperatorHandle, Value, hold_arguments};
 use crate::error::{Error, Result};
+use crate::ops::forms::over::Over;
 use crate::ops::forms::structured::schema_of;
 use crate::tensor::{Tensor, access};
 use smallvec::SmallVec;
@@ -47,8 +48,8 @@ pub(super) struct Relation {
     /// Whether the functional variant returns uninitialised memory: its `out` keeps the elements
     /// that it has.
     pub(super) makes_no_values: bool,
-    /// Whether PyTorch's iterator runs it, which looks at how operands and results lie.
-    pub(super) is_pointwise: bool,
+    /// Which operands may lie in the memory of an `out`.
+    pub(super) over: Over,
     /// Whether the functional variant may fail once it has written.
     pub(super) may_fail: bool,
 }
@@ -111,7 +112,7 @@ impl Relation {
             dtype: args().find(|(_, a)| a.name == "dtype").map(|(i, _)| i),
             is_plain: !args().any(|(_, a)| a.name.starts_with("running_")),
             makes_no_values: makes_no_values(functional),
-            is_pointwise: op.tags().contains(&"pointwise"),
+            over: Over::of(op),
             may_fail: functional.tags().contains(&"may_fail"),
             schema,
         })

@@ -13,16 +13,17 @@ use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::ops::common::{check_can_cast, promote};
 use crate::ops::copy;
+use crate::ops::forms::over::Over;
 use crate::ops::forms::relation::Relation;
 use crate::ops::forms::structured::{Variant, arguments};
 use crate::tensor::Tensor;
-use crate::tensor::access::{self, Overlap, overlap};
+use crate::tensor::access;
 use crate::tensor::launch;
 use crate::tensor::placement::Offer;
 use smallvec::SmallVec;
 use std::sync::OnceLock;
 use straightline_catalog::Op;
-use straightline_catalog::rules::{OutChecked, OutDtype, OutOverlap, OutRules, OutStrides};
+use straightline_catalog::rules::{OutChecked, OutDtype, OutRules, OutStrides};
 use straightline_catalog::{DType, layout};
 
 /// How results get into the tensors that are written.
@@ -34,21 +35,13 @@ enum Way {
     Composed,
 }
 
-/// Refuses outputs that share memory with an input, also those that are the input.
-fn check_no_overlap(outs: &[&Tensor], inputs: &[&Tensor]) -> Result<()> {
-    let meets = |o: &Tensor, i: &Tensor| matches!(overlap(o, i), Overlap::Partial | Overlap::Full);
-    match inputs.iter().any(|input| outs.iter().any(|out| meets(out, input))) {
-        true => Err(access::partial_overlap()),
-        false => Ok(()),
-    }
-}
-
-/// Refuses, as PyTorch's iterator does, operands that lie partly over an `out`.
+/// Refuses operands in the memory of an `out`.
 fn check_outs(of: &Relation, args: &[Value]) -> Result<()> {
+    if of.over == Over::Anything {
+        return Ok(());
+    }
     for out in of.outs(args) {
-        for input in of.inputs(args) {
-            access::check_no_partial_overlap(out, input)?;
-        }
+        of.inputs(args).into_iter().try_for_each(|input| of.over.check(out, input))?;
     }
     Ok(())
 }
@@ -91,11 +84,7 @@ pub(crate) fn of(functional: Op, rules: OutRules, key: DispatchKey) -> Kernel {
             }
             _ => rules,
         };
-        match rules.overlap {
-            OutOverlap::Refused => check_no_overlap(&of.outs(&args), &of.inputs(&args))?,
-            OutOverlap::Allowed if way == Way::Direct && of.is_pointwise => check_outs(of, &args)?,
-            OutOverlap::Allowed => {}
-        }
+        check_outs(of, &args)?;
         if !of.has_outs() {
             check_in_place(of, &args)?;
         }
