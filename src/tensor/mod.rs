@@ -283,7 +283,13 @@ impl Tensor {
     }
 
     /// Another tensor over the same storage. The caller has checked that it fits.
-    pub(crate) fn with_geometry(&self, sizes: Dims, strides: Dims, offset: i64) -> Tensor {
+    #[inline]
+    pub(crate) fn with_geometry(
+        &self,
+        sizes: impl AsRef<[i64]>,
+        strides: impl AsRef<[i64]>,
+        offset: i64,
+    ) -> Tensor {
         Tensor::build_with(
             self.storage().clone(),
             self.0.dtype,

@@ -87,7 +87,7 @@ fn write(to: &Storage, value: &Tensor, layout: &Layout) -> Result<()> {
     let (sizes, strides) = (&layout.sizes, &layout.strides);
     let to = Tensor::build(to.clone(), layout.dtype, value.device(), sizes, strides, layout.offset);
     let to = access::distinct(&to);
-    let from = value.with_geometry(to.sizes().into(), value.strides().into(), value.offset());
+    let from = value.with_geometry(to.sizes(), value.strides(), value.offset());
     aten::copy_(&to, &from, false).map(drop)
 }
 

@@ -14,7 +14,7 @@ use straightline_catalog::{Dims, MemoryFormat, layout};
 #[inline(always)]
 fn through(t: &Tensor, map: &ViewMap) -> Result<Tensor> {
     let (sizes, strides, offset) = map.strides(t.sizes(), t.strides(), t.storage_offset())?;
-    Ok(t.with_geometry(sizes, strides, offset))
+    Ok(t.with_geometry(&sizes, &strides, offset))
 }
 
 pub(crate) fn view(t: &Tensor, size: &[i64]) -> Result<Tensor> {
