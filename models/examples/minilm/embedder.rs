@@ -1,10 +1,10 @@
 //! From a folder as Hugging Face lays it out to embeddings of text, eager and compiled.
 
+use kitoken::{Definition, Kitoken, Processing};
 use std::path::Path;
 use std::sync::Arc;
 use straightline::{Compiled, Tensor, compile};
 use straightline_models::bert::Bert;
-use tokenizers::Tokenizer;
 
 pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) type Result<T> = std::result::Result<T, Error>;
@@ -24,11 +24,7 @@ impl Embedder {
     pub(crate) fn open(folder: &Path) -> Result<Embedder> {
         let model = Arc::new(Bert::load(folder)?);
 
-        let path = folder.join("tokenizer.json");
-        let mut tokenizer = Tokenizer::from_file(&path).map_err(|e| in_file(&path, e))?;
-        // The file specifies padding to 128 tokens, which would make every sentence as slow as the
-        // longest.
-        tokenizer.with_padding(None);
+        let tokenizer = Tokenizer::open(&folder.join("tokenizer.json"))?;
 
         let captured = model.clone();
         Ok(Embedder {
@@ -40,8 +36,7 @@ impl Embedder {
 
     /// The ids of a text's tokens, with the special ones at both ends.
     pub(crate) fn tokens(&self, text: &str) -> Result<Vec<i64>> {
-        let encoding = self.tokenizer.encode(text, true)?;
-        Ok(encoding.get_ids().iter().map(|&id| i64::from(id)).collect())
+        self.tokenizer.tokens(text)
     }
 
     /// Tokens as the network takes them. Each length is a shape and each shape is compiled for
@@ -62,6 +57,45 @@ impl Embedder {
 
     pub(crate) fn compiled(&self, inputs: &Inputs) -> Result<Vec<f32>> {
         Ok(self.compiled.call(inputs)?.to_vec()?)
+    }
+}
+
+/// Word pieces, and what BERT puts around them.
+struct Tokenizer {
+    pieces: Kitoken,
+    first: i64,
+    last: i64,
+    /// Tokens of a text at most, these two included.
+    longest: usize,
+}
+
+impl Tokenizer {
+    fn open(path: &Path) -> Result<Tokenizer> {
+        let mut definition =
+            Definition::from_tokenizers_file(path).map_err(|e| in_file(path, e))?;
+        let processing = &mut definition.config.processing;
+        let longest = processing.iter().find_map(|step| match step {
+            Processing::Truncate { length, .. } => usize::try_from(*length).ok(),
+            _ => None,
+        });
+        // The file specifies padding to 128 tokens, which would make every sentence as slow as the
+        // longest.
+        processing.clear();
+        let pieces = Kitoken::from_definition(definition).map_err(|e| in_file(path, e))?;
+        let special = |token: &str| match pieces.encode(token, true)?.as_slice() {
+            [id] => Ok(i64::from(*id)),
+            _ => Err(in_file(path, format!("no token `{token}`"))),
+        };
+        let (first, last) = (special("[CLS]")?, special("[SEP]")?);
+        Ok(Tokenizer { pieces, first, last, longest: longest.unwrap_or(usize::MAX) })
+    }
+
+    fn tokens(&self, text: &str) -> Result<Vec<i64>> {
+        let mut ids = vec![self.first];
+        let pieces = self.pieces.encode(text, true)?;
+        ids.extend(pieces.into_iter().map(i64::from).take(self.longest.saturating_sub(2)));
+        ids.push(self.last);
+        Ok(ids)
     }
 }
 
