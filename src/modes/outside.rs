@@ -6,19 +6,24 @@
 //! is noted even where the function swallows the error or could not be given one, and ends the
 //! capture.
 
+mod kept;
+
+pub(crate) use kept::{Kept, Remains};
+
 use super::functionalize::{self, Owner};
 use super::tracer;
 use crate::dispatch::watcher as calls;
 use crate::dispatch::{DispatchKey, OperatorHandle, TlsKeySets, generation};
 use crate::error::{Error, ErrorKind, Result};
 use crate::modes::{autocast, fake, subclass};
+use crate::tensor::Tensor;
 use crate::tensor::watcher::{self, Line, Question, StandsFor, Watcher};
-use crate::tensor::{Held, Tensor};
+use kept::{StandIn, escaped};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::panic::Location;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// Something that the function asked about tensors or the thread, which a later call may answer
 /// otherwise.
@@ -99,26 +104,6 @@ impl Refusal {
             Some(at) => error.with_location(at),
             None => error,
         }
-    }
-}
-
-/// A stand-in that was made, and by what.
-pub(crate) struct StandIn {
-    pub(crate) tensor: Held,
-    op: Option<Arc<str>>,
-    at: Option<Line>,
-}
-
-impl StandIn {
-    /// Whether there are handles besides this one and the function's result.
-    fn is_kept(&self, result: &[&Tensor]) -> bool {
-        let returned = |t: &&&Tensor| t.same_handle(&self.tensor);
-        self.tensor.outside_handles() > result.iter().filter(returned).count()
-    }
-
-    /// The error for a capture that ends with this one kept; `lost` if it has no value now.
-    pub(crate) fn escaped(&self, lost: Option<&Error>) -> Error {
-        escaped(&self.tensor, self.op.as_deref(), self.at, lost)
     }
 }
 
@@ -548,11 +533,7 @@ pub(crate) fn asks_autocast() {
 
 /// A stand-in has been made.
 pub(crate) fn made(t: &Tensor) {
-    let stand_in = StandIn {
-        tensor: Held::new(t.clone()),
-        op: tracer::operator_name(),
-        at: tracer::operator_line(),
-    };
+    let stand_in = StandIn::new(t, tracer::operator_name(), tracer::operator_line());
     with(|w| w.stand_ins.push(stand_in));
 }
 
@@ -560,7 +541,7 @@ pub(crate) fn made(t: &Tensor) {
 pub(crate) fn forget_dropped() {
     let forgotten = with(|w| {
         let all = std::mem::take(&mut w.stand_ins);
-        let (kept, dropped) = all.into_iter().partition(|s| s.tensor.outside_handles() > 0);
+        let (kept, dropped) = all.into_iter().partition(StandIn::is_alive);
         w.stand_ins = kept;
         let dropped: Vec<StandIn> = dropped;
         dropped
@@ -572,25 +553,6 @@ pub(crate) fn forget_dropped() {
 /// The function has made a tensor from data.
 pub(crate) fn made_from_data(t: &Tensor) {
     with(|w| w.constants.push(t.clone()));
-}
-
-/// What remains to be checked once the capture has dropped its own handles.
-#[derive(Default)]
-pub(crate) struct Remains {
-    stand_ins: Vec<StandIn>,
-    /// With the stand-in of those that operators have written.
-    constants: Vec<(Tensor, Option<Held>)>,
-}
-
-/// What is kept by anything but the function's result.
-#[derive(Default)]
-pub(crate) struct Kept {
-    /// Stand-ins.
-    pub(crate) stand_ins: Vec<StandIn>,
-    /// Tensors made from data that operators have written, with their stand-ins.
-    pub(crate) written: Vec<(Tensor, Held)>,
-    /// Others made from data.
-    pub(crate) tables: Vec<Tensor>,
 }
 
 /// Takes what the function made, before the capture ends.
@@ -607,57 +569,5 @@ pub(crate) fn remains() -> Remains {
                 (t, written)
             })
             .collect(),
-    }
-}
-
-impl Remains {
-    /// What has been kept; `result` are the tensors that the capture still holds of what the
-    /// function returned.
-    pub(crate) fn kept(self, result: &[&Tensor]) -> Kept {
-        let mut kept = Kept::default();
-        let stand_ins = self.stand_ins.into_iter();
-        kept.stand_ins = stand_ins.filter(|s| s.is_kept(result)).collect();
-        for (t, written) in self.constants {
-            // from now on it is an ordinary tensor
-            t.settle(t.key_set());
-            let returned = result.iter().filter(|r| r.same_handle(&t)).count();
-            // the one in hand
-            if t.outside_handles() <= 1 + returned {
-                continue;
-            }
-            match written {
-                Some(stand_in) => kept.written.push((t, stand_in)),
-                None => kept.tables.push(t),
-            }
-        }
-        kept
-    }
-}
-
-impl Kept {
-    /// The error for a capture after which something is kept that a compiled call would have to put
-    /// there again.
-    pub(crate) fn escaped(&self) -> Option<Error> {
-        (self.stand_ins.first().map(|s| s.escaped(None))).or_else(|| {
-            let (t, _) = self.written.first()?;
-            Some(Kept::escaped_constant(t, None))
-        })
-    }
-
-    /// The same for a tensor made from data.
-    pub(crate) fn escaped_constant(t: &Tensor, lost: Option<&Error>) -> Error {
-        escaped(t, Some("Tensor::from_slice"), None, lost)
-    }
-}
-
-fn escaped(t: &Tensor, op: Option<&str>, at: Option<Line>, lost: Option<&Error>) -> Error {
-    let error = Error::new(ErrorKind::Escaped {
-        tensor: format!("{}{:?}", t.dtype(), t.sizes()),
-        made_by: op.map(str::to_string),
-        lost: lost.map(ToString::to_string),
-    });
-    match at {
-        Some(at) => error.with_location(at),
-        None => error,
     }
 }
