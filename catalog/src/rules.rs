@@ -47,6 +47,8 @@ words! {
         Castable = "castable",
         /// Exactly the dtype of the result.
         Exact = "exact",
+        /// The same, unless the operand is complex: the result is real then, and may be cast.
+        ExactIfReal = "exact_if_real",
         /// Any dtype. If the call has no `dtype` argument, the result is computed in that of `out`.
         Chosen = "chosen",
         /// `bool` or `uint8`, since the result is a truth value.

@@ -1,6 +1,5 @@
 //! What must be true of a call for a variant to serve it.
 
-use super::results::position;
 use super::surroundings::{Answer, Closed, Operators};
 use super::traced::{LeafUse, Surroundings, Traced};
 use crate::dispatch::{DispatchKeySet, OperatorHandle, TlsKeySets};
@@ -61,12 +60,12 @@ impl AliasGuard {
         };
         let shared = a.storage().same(b.storage());
         match (self.distance, &self.reach) {
-            (Some(d), _) => shared && position(b) - position(a) == d,
+            (Some(d), _) => shared && b.byte_offset() - a.byte_offset() == d,
             (None, None) => !shared || access::overlap(a, b) == Overlap::None,
             (None, Some(reach)) => {
                 let bytes =
                     layout::reached_bytes(b.dtype().size(), b.sizes(), b.strides(), b.offset());
-                let (begin, end) = (position(a) + reach.start, position(a) + reach.end);
+                let (begin, end) = (a.byte_offset() + reach.start, a.byte_offset() + reach.end);
                 !shared || bytes.is_empty() || bytes.end <= begin || end <= bytes.start
             }
         }
@@ -114,7 +113,7 @@ fn alias_guards(
                 continue;
             };
             if a.merged && b.merged && t.storage().same(other.storage()) {
-                guard.distance = Some(position(other) - position(t));
+                guard.distance = Some(other.byte_offset() - t.byte_offset());
             }
             out.push(guard);
         }
@@ -252,7 +251,7 @@ impl Guards {
     /// An argument whose storage does not have the bytes that the function reaches.
     fn unreachable(&self, inputs: &[&Tensor]) -> Option<usize> {
         let missing = |(i, bytes): &&(usize, Range<i64>)| {
-            let (t, at) = (inputs[*i], position(inputs[*i]));
+            let (t, at) = (inputs[*i], inputs[*i].byte_offset());
             at + bytes.start < 0 || at + bytes.end > t.storage().bytes() as i64
         };
         self.reaches.iter().find(missing).map(|(i, _)| *i)

@@ -15,6 +15,7 @@ use std::collections::{HashMap, HashSet};
 use straightline_catalog::schema::OperatorName;
 use straightline_catalog::{Effects, Op, TensorMeta, layout};
 use straightline_passes::ir::graph::{Graph, NodeId, NodeKind, SourceLine, ValueRef};
+use straightline_passes::ir::verify::shapes::{self, ShapeError};
 use straightline_passes::ir::verify::{VerifyErrorKind, report};
 
 /// The keys to exclude while a graph's calls are made: capture has applied autocast and what lies
@@ -141,8 +142,9 @@ pub(super) fn check_shapes(graph: &Graph) -> Result<()> {
     for id in graph.topological() {
         for m in &graph.node(id).results {
             if !fits(m) {
-                let sizes = m.sizes.as_slice();
-                refuse(id, format!("{}{sizes:?} is no tensor that memory can hold", m.dtype));
+                let (sizes, strides) = (m.sizes.as_slice(), m.strides.as_slice());
+                let what = format!("{}{sizes:?} with strides {strides:?}", m.dtype);
+                refuse(id, format!("{what} is no tensor that memory can hold"));
             }
             if !m.device.is_cpu() {
                 refuse(id, format!("compile() makes code for the CPU, not for `{}`", m.device));
@@ -168,7 +170,7 @@ fn check_call(graph: &Graph, id: NodeId) -> std::result::Result<(), String> {
         return Ok(());
     };
     let Ok(op) = handle_of(name) else {
-        return Ok(());
+        return declared(graph, id).map_err(|e| e.to_string());
     };
     let mut operand = |v: &ValueRef| crate::dispatch::meta::of_type(graph.meta(*v));
     let stack: Stack = (args.iter().zip(&name.schema().args))
@@ -176,7 +178,7 @@ fn check_call(graph: &Graph, id: NodeId) -> std::result::Result<(), String> {
         .collect();
     let made = match tracer::run_meta(op, &stack) {
         Ok((made, _)) => made,
-        Err(e) if says_nothing(&e) => return Ok(()),
+        Err(e) if says_nothing(&e) => return declared(graph, id).map_err(|e| e.to_string()),
         Err(e) => return Err(e.kind().to_string()),
     };
     let made: Vec<&Tensor> = made.iter().flat_map(Value::tensors).collect();
@@ -192,14 +194,25 @@ fn check_call(graph: &Graph, id: NodeId) -> std::result::Result<(), String> {
     Err(format!("`{name}` makes {}, the graph says {}", made.join(", "), said.join(", ")))
 }
 
+/// Whether a call has the results that its operator's shape function gives.
+fn declared(graph: &Graph, id: NodeId) -> std::result::Result<(), ShapeError> {
+    match &graph.node(id).kind {
+        NodeKind::Call(call) => shapes::check(graph, id, call),
+        _ => Ok(()),
+    }
+}
+
 /// Whether a tensor could have this type: nothing computed from its sizes and strides overflows.
 fn fits(m: &TensorMeta) -> bool {
     const MOST: i64 = 1 << 48;
     let positive = |all: &[i64]| all.iter().all(|n| (0..MOST).contains(n));
     let count = m.sizes.iter().try_fold(1i64, |n, size| n.checked_mul((*size).max(1)));
     let reach = layout::reach(&m.sizes, &m.strides, 0);
+    // a dimension of one element may have any stride
+    let mut walked = m.sizes.iter().zip(&m.strides).filter(|(size, _)| **size > 1);
     positive(&m.sizes)
-        && positive(&m.strides)
+        && walked.all(|(_, stride)| (0..MOST).contains(stride))
+        && m.strides.iter().all(|stride| *stride >= 0)
         && m.sizes.len() == m.strides.len()
         && count.is_some_and(|n| n < MOST)
         && reach.is_some_and(|r| r.end < MOST)
@@ -279,9 +292,7 @@ pub(super) fn write_back(
         let target = results::owned(&m.target, arguments, &inputs);
         let written = match &m.memory {
             None => target.clone(),
-            Some((meta, behind)) => {
-                results::view_of(target, results::position(target), *behind, meta)?
-            }
+            Some((meta, behind)) => results::view_of(target, target.byte_offset(), *behind, meta)?,
         };
         aten::copy_(&written, &values[m.output], false)?;
     }

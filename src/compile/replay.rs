@@ -97,7 +97,7 @@ impl Executable {
             match &m.memory {
                 None => copy_back(target, value, &held)?,
                 Some((meta, behind)) => {
-                    let at = results::position(target);
+                    let at = target.byte_offset();
                     let written = results::view_of(target, at, *behind, meta)?;
                     copy_back(&written, value, &held)?;
                 }
@@ -244,7 +244,7 @@ pub(super) fn delivered(
                     ViewOf::Input(i) => arguments[*i],
                     ViewOf::Tensor(t) => t,
                 };
-                let view = results::view_of(of, results::position(of), *start, meta)?;
+                let view = results::view_of(of, of.byte_offset(), *start, meta)?;
                 match bits.any() {
                     true => view.with_math_bits(bits.conj, bits.neg),
                     false => view,

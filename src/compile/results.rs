@@ -103,23 +103,20 @@ fn outside(leaves: &[Leaf], place: Option<&Place>) -> Option<(ViewOf, i64)> {
             Owner::Tensor(t) => ViewOf::Tensor(t.clone()),
             Owner::Merged(_) => return None,
         };
-        Some((of, position(&leaf.wrapper)))
+        Some((of, leaf.wrapper.byte_offset()))
     })
-}
-
-/// The position of the first element in the storage, in bytes.
-pub(super) fn position(t: &Tensor) -> i64 {
-    t.offset() * t.dtype().size() as i64
 }
 
 /// The tensor that lies `start` bytes after `at` bytes in the storage of `of`.
 pub(super) fn view_of(of: &Tensor, at: i64, start: i64, meta: &TensorMeta) -> Result<Tensor> {
     let size = meta.dtype.size() as i64;
-    let first = at + start;
+    let first = at.saturating_add(start);
     let offset = first / size;
     let need = layout::storage_bytes(meta.dtype.size(), &meta.sizes, &meta.strides, offset);
+    // an empty tensor may begin anywhere
+    let begins = first % size == 0 || meta.numel() == 0;
     ensure!(
-        first >= 0 && first % size == 0 && need <= of.storage().bytes(),
+        first >= 0 && begins && need <= of.storage().bytes(),
         "a view of {} elements at byte {first} does not fit its storage of {} bytes",
         meta.dtype,
         of.storage().bytes()
@@ -158,7 +155,7 @@ pub(super) fn graph_inputs(slots: &[InputSlot], arguments: &[&Tensor]) -> Result
         InputSlot::Argument(i) => Ok(arguments[*i].clone()),
         InputSlot::Merged { argument, start, meta } => {
             let of = arguments[*argument];
-            view_of(of, position(of), *start, meta)
+            view_of(of, of.byte_offset(), *start, meta)
         }
     };
     slots.iter().map(input).collect()

@@ -1,7 +1,6 @@
 //! Guards on everything but the arguments: closed-over tensors, what the function asked, operators
 //! used.
 
-use super::results::position;
 use super::traced::Surroundings;
 use crate::dispatch::{DispatchKey, DispatchKeySet, OperatorHandle, fallback_epochs, generation};
 use crate::modes::autocast;
@@ -100,7 +99,7 @@ pub(super) enum Answer {
 /// How many bytes one begins after the other, if they overlap.
 fn lie(a: &Tensor, b: &Tensor) -> Option<i64> {
     let meet = access::overlap(a, b) != Overlap::None;
-    meet.then(|| position(b) - position(a))
+    meet.then(|| b.byte_offset() - a.byte_offset())
 }
 
 /// The tensor, among these arguments or closed over.
@@ -152,7 +151,7 @@ impl Answer {
             Answer::Other(Asked::Served(op, key, yes)) => op.serves(*key) == *yes,
             Answer::Other(Asked::Ends(i, bytes)) => {
                 let t = inputs[*i];
-                let begins = t.offset() * t.dtype().size() as i64;
+                let begins = t.byte_offset();
                 (t.storage().bytes() as i64) - begins < *bytes
             }
             Answer::Other(Asked::Offset(..) | Asked::Lie { .. }) => true,

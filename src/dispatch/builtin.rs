@@ -3,7 +3,7 @@
 use super::error::DispatchError;
 use super::kernel::Kernel;
 use super::library::Library;
-use crate::Result;
+use crate::error::{Error, ErrorKind, Result};
 use straightline_catalog::key::DispatchKey as K;
 
 /// Keys that every operator falls through unless it has a kernel there: those at which c10 has a
@@ -50,8 +50,12 @@ fn fallbacks() -> Result<()> {
     }
     let mut lib = Library::fallbacks(K::Meta)?;
     lib.fallback(Kernel::boxed(|op, _, _| {
-        let op = op.name().to_string();
-        Err(DispatchError::NoMetaKernel { op }.into())
+        let name = op.name().to_string();
+        // no kernel could tell
+        if op.tags().contains(&"dynamic_output_shape") {
+            return Err(Error::new(ErrorKind::DataDependent { what: name }));
+        }
+        Err(DispatchError::NoMetaKernel { op: name }.into())
     }))?;
     lib.leak();
     Ok(())

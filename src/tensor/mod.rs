@@ -482,6 +482,12 @@ impl Tensor {
         }
     }
 
+    /// Where the first element lies in the storage, in bytes; saturated, since an empty tensor may
+    /// begin anywhere.
+    pub(crate) fn byte_offset(&self) -> i64 {
+        self.offset().saturating_mul(self.dtype().size() as i64)
+    }
+
     /// The capture during which this tensor was made from data, if any.
     pub(crate) fn made_during_capture(&self) -> Option<u64> {
         self.extra().and_then(|e| e.downcast_ref::<MadeDuringCapture>()).map(|m| m.0)

@@ -131,9 +131,7 @@ pub(crate) fn arguments_behind(t: &Tensor) -> Vec<(usize, i64)> {
         return Vec::new();
     };
     let of = |leaf: &Leaf| match leaf.owner {
-        Owner::Input(i) if leaf.real.storage().id() == real => {
-            Some((i, leaf.real.offset() * leaf.real.dtype().size() as i64))
-        }
+        Owner::Input(i) if leaf.real.storage().id() == real => Some((i, leaf.real.byte_offset())),
         _ => None,
     };
     LEAVES.with_borrow(|l| l.list.iter().filter_map(of).collect())

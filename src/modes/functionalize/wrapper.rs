@@ -271,7 +271,7 @@ pub(crate) fn place(t: &Tensor) -> Option<Place> {
         real: w.storage.real,
         meta: t.meta(),
         bits: Bits::of(&w.chain),
-        at: t.offset() * t.dtype().size() as i64,
+        at: t.byte_offset(),
     })
 }
 

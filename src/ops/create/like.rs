@@ -6,7 +6,9 @@ use crate::ops::aten;
 use crate::ops::common::{check_room, check_sizes};
 use crate::ops::copy;
 use crate::ops::create::factory::{computed_on, on_device};
+use crate::ops::pointwise;
 use crate::tensor::Tensor;
+use num_complex::Complex;
 use straightline_catalog::{DType, Device, Dims, Layout, Scalar, default_dtype};
 
 pub(crate) fn empty_permuted(
@@ -182,9 +184,45 @@ fn check_steps(steps: i64, dtype: DType, op: &str) -> Result<()> {
     Ok(())
 }
 
+/// The numbers of `linspace`, or of `logspace` with a base, in the widest dtype of their kind.
+fn series(
+    [start, end]: [Scalar; 2],
+    steps: i64,
+    base: Option<f64>,
+    dtype: DType,
+) -> Result<Tensor> {
+    if dtype.is_complex() {
+        // the parts are spaced each by itself: the steps are real
+        let part = |of: fn((f64, f64)) -> f64| {
+            let [start, end] = [start, end].map(|s| Scalar::Float(of(s.as_complex())));
+            spaced(start, end, steps, dtype.to_real())
+        };
+        let parts = part(|z| z.0).zip(part(|z| z.1));
+        let exponents = parts.map(|(re, im)| Complex::new(re, im)).collect::<Vec<Complex<f64>>>();
+        let exponents = Tensor::from_vec(exponents, -1)?;
+        return match base {
+            Some(base) => pointwise::pow_base(Scalar::Float(base), &exponents),
+            None => Ok(exponents),
+        };
+    }
+    let numbers = spaced(start, end, steps, dtype);
+    let numbers: Vec<f64> = match base {
+        Some(base) => numbers.map(|e| base.powf(e)).collect(),
+        None => numbers.collect(),
+    };
+    if dtype.is_floating() {
+        return Tensor::from_vec(numbers, -1);
+    }
+    let whole = |x: &f64| match dtype {
+        DType::Bool => i64::from(*x != 0.0),
+        _ => *x as i64,
+    };
+    Tensor::from_vec(numbers.iter().map(whole).collect::<Vec<i64>>(), -1)
+}
+
 /// A tensor of these numbers, cut to integers where the dtype is one.
 fn filled(
-    numbers: impl Fn() -> Result<Vec<f64>>,
+    numbers: impl Fn() -> Result<Tensor>,
     steps: i64,
     dtype: DType,
     device: Option<Device>,
@@ -193,19 +231,25 @@ fn filled(
     let t = Tensor::allocate_contiguous(dtype, computed_on(device), &[steps])?;
     if t.storage().has_data() {
         check_room(DType::F64, t.device(), &[steps.saturating_mul(2)])?;
-        let numbers = numbers()?;
-        let made = if dtype.is_floating() {
-            Tensor::from_vec(numbers, -1)?
-        } else {
-            let whole = |x: &f64| match dtype {
-                DType::Bool => i64::from(*x != 0.0),
-                _ => *x as i64,
-            };
-            Tensor::from_vec(numbers.iter().map(whole).collect::<Vec<i64>>(), -1)?
-        };
-        copy::copy_(&t, &made, false)?;
+        copy::copy_(&t, &numbers()?, false)?;
     }
     on_device(t, device)
+}
+
+/// The dtype of a range: complex numbers want one that has them.
+fn range_dtype(ends: [Scalar; 2], dtype: Option<DType>, op: &str) -> Result<DType> {
+    if !ends.iter().any(|end| matches!(end, Scalar::Complex(..))) {
+        return Ok(dtype.unwrap_or_else(default_dtype));
+    }
+    let inferred = default_dtype().to_complex();
+    let dtype = dtype.unwrap_or(inferred);
+    ensure!(
+        dtype.is_complex(),
+        "{op}(): inferred dtype {} can't be safely cast to passed dtype {}",
+        inferred.torch_name(),
+        dtype.torch_name()
+    );
+    Ok(dtype)
 }
 
 pub(crate) fn linspace(
@@ -217,13 +261,12 @@ pub(crate) fn linspace(
     device: Option<Device>,
     _pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let dtype = dtype.unwrap_or_else(default_dtype);
+    let dtype = range_dtype([start, end], dtype, "linspace")?;
     check_steps(steps, dtype, "linspace")?;
     for end in [start, end] {
         crate::ops::common::check_fits(end, dtype)?;
     }
-    let numbers = || Ok(spaced(start, end, steps, dtype).collect());
-    filled(numbers, steps, dtype, device)
+    filled(|| series([start, end], steps, None, dtype), steps, dtype, device)
 }
 
 #[allow(clippy::too_many_arguments, reason = "the schema's")]
@@ -237,13 +280,9 @@ pub(crate) fn logspace(
     device: Option<Device>,
     _pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let dtype = dtype.unwrap_or_else(default_dtype);
+    let dtype = range_dtype([start, end], dtype, "logspace")?;
     check_steps(steps, dtype, "logspace")?;
-    let numbers = || {
-        let exponents = spaced(start, end, steps, dtype);
-        Ok(exponents.map(|e| base.powf(e)).collect())
-    };
-    filled(numbers, steps, dtype, device)
+    filled(|| series([start, end], steps, Some(base), dtype), steps, dtype, device)
 }
 
 /// An end of the range as a tensor. Only a kernel that computes reads it.
@@ -292,13 +331,7 @@ fn between(
     end.check(op, "end")?;
     let dtype = dtype.unwrap_or_else(default_dtype);
     check_steps(steps, dtype, op)?;
-    let numbers = || {
-        let exponents = spaced(start.read()?, end.read()?, steps, dtype);
-        Ok(match base {
-            Some(base) => exponents.map(|e| base.powf(e)).collect(),
-            None => exponents.collect(),
-        })
-    };
+    let numbers = || series([start.read()?, end.read()?], steps, base, dtype);
     filled(numbers, steps, dtype, device)
 }
 

@@ -82,6 +82,11 @@ pub(crate) fn of(functional: Op, rules: OutRules, key: DispatchKey) -> Kernel {
             OutDtype::Castable if of.names_dtype(&args) => {
                 OutRules { dtype: OutDtype::Exact, ..rules }
             }
+            OutDtype::ExactIfReal => {
+                let complex = of.inputs(&args).iter().any(|t| t.dtype().is_complex());
+                let dtype = if complex { OutDtype::Castable } else { OutDtype::Exact };
+                OutRules { dtype, ..rules }
+            }
             _ => rules,
         };
         check_outs(of, &args)?;

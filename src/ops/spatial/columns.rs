@@ -152,11 +152,11 @@ pub(crate) fn unfold_backward(
         *at = windows;
     }
     expected.push(size);
-    check!(
-        grad.sizes() == expected,
-        "{what}: expected a gradient of sizes {expected:?}, got {:?}",
-        grad.sizes()
-    );
+    // PyTorch's iterator stretches sizes of 1, as for the gradient of a sum
+    let stretched = grad.dim() == expected.len()
+        && (grad.sizes().iter().zip(&expected)).all(|(have, want)| have == want || *have == 1);
+    check!(stretched, "{what}: expected a gradient of sizes {expected:?}, got {:?}", grad.sizes());
+    let grad = &crate::ops::view::expand(grad, &expected, true)?;
     let windows = [size as usize, step as usize];
     result(grad, input, Format::Contiguous, [grad], |out, [grad]| {
         Ok(spatial::fold_windows(out, grad, d, windows)?)

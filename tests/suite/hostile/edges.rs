@@ -2,7 +2,7 @@
 
 use straightline::dispatch::{Value, operator};
 use straightline::ops::aten;
-use straightline::{DType, Graph, Tensor, Traced, compile, tensor};
+use straightline::{DType, ErrorKind, Graph, Scalar, Tensor, Traced, compile, tensor};
 
 #[test]
 fn an_out_that_lies_partly_over_an_operand_is_refused() {
@@ -74,6 +74,89 @@ fn graphs_that_no_machine_can_run() {
     let wrong = "%0: f64[2] = aten::sum(%x)\n  %1: f32[2] = aten::linear(%x, %x)\n  return %1";
     let several = check(wrong).unwrap_err().to_string();
     assert!(several.contains("line 2") && several.contains("line 3"), "{several}");
+}
+
+#[test]
+fn graphs_whose_calls_are_refused_and_declared_wrongly() {
+    // an error of sizes hides none of dtypes
+    let both = "%0: i64[2,3] = aten::exp(%x)\n  %1: f32[3,2] = aten::relu(%x)\n  return %1";
+    let both = check(both).unwrap_err().to_string();
+    assert!(both.contains("line 2") && both.contains("line 3"), "{both}");
+    // what the operator refuses, and not the sizes that it would have had
+    let e = check("%0: f32[2,3] = aten::index_select(%x, dim=0, %x)\n  return %0").unwrap_err();
+    assert!(e.to_string().contains("index_select"), "{e}");
+    let e = check("%0: i64[7] = aten::softmax.int(%x, dim=-9)\n  return %0").unwrap_err();
+    assert!(e.to_string().contains("Dimension out of range"), "{e}");
+}
+
+/// Of one element along a dimension whose stride is as long as strides get.
+fn far_apart() -> Tensor {
+    let x = tensor([[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]]).unwrap();
+    aten::slice_tensor(&x, 1, Some(0), None, i64::MAX).unwrap()
+}
+
+#[test]
+fn strides_along_one_element_are_not_walked() {
+    let x = far_apart();
+    assert_eq!((x.sizes(), x.strides()), (&[2, 1][..], &[3, i64::MAX][..]));
+    let column = [[1.0], [4.0]];
+    let found = |t: straightline::Result<Tensor>| t.unwrap().to_vec2::<f32>().unwrap();
+    assert_eq!(found(x.cumsum(1)), column);
+    assert_eq!(found(x.sort(1, false).map(|(values, _)| values)), column);
+    assert_eq!(found(x.softmax(1)), [[1.0], [1.0]]);
+    assert_eq!(x.argmax(1).unwrap().to_vec::<i64>().unwrap(), [0, 0]);
+    assert_eq!(found(x.index_select(1, &tensor([0i64]).unwrap())), column);
+    assert_eq!(x.sum_dim(1).unwrap().to_vec::<f32>().unwrap(), [1.0, 4.0]);
+}
+
+#[test]
+fn an_empty_view_may_begin_anywhere() {
+    let x = tensor([1.0f32, 2.0]).unwrap();
+    let f = compile(|x: &Tensor| aten::as_strided(x, &[0], &[1], Some(i64::MAX)));
+    assert_eq!(f.call(&x).unwrap().sizes(), [0]);
+}
+
+#[test]
+fn an_out_whose_shape_depends_on_data_ends_a_capture() {
+    let f = compile(|(x, mask, out): (&Tensor, &Tensor, &Tensor)| {
+        aten::masked_select_out(x, mask, out)
+    });
+    let (x, mask) = (tensor([1.0f32, 2.0]).unwrap(), tensor([true, false]).unwrap());
+    let e = f.call((&x, &mask, &tensor([0.0f32]).unwrap())).unwrap_err();
+    assert!(matches!(e.kind(), ErrorKind::DataDependent { .. }), "{e}");
+}
+
+/// The values are PyTorch 2.15's.
+#[test]
+fn ranges_of_complex_numbers() {
+    let parts = |t: Tensor| aten::view_as_real(&t).unwrap().to_vec2::<f32>().unwrap();
+    let near = |a: Vec<Vec<f32>>, b: &[[f32; 2]]| {
+        let pairs = a.iter().flatten().zip(b.iter().flatten());
+        assert!(a.len() == b.len() && pairs.clone().all(|(a, b)| (a - b).abs() < 1e-3), "{a:?}");
+    };
+    let ends = [Scalar::Complex(1.0, 1.0), Scalar::Int(4)];
+    let line = aten::linspace(ends[0], ends[1], 3, None, None, None, None).unwrap();
+    near(parts(line), &[[1.0, 1.0], [2.5, 0.5], [4.0, 0.0]]);
+    let powers =
+        aten::logspace(0.into(), 4.into(), 7, 10.0, Some(DType::C64), None, None, None).unwrap();
+    near(parts(powers.narrow(0, 0, 2).unwrap()), &[[1.0, 0.0], [4.6416, 0.0]]);
+    let turned = aten::logspace(ends[0], ends[1], 3, 10.0, None, None, None, None).unwrap();
+    near(parts(turned.narrow(0, 0, 1).unwrap()), &[[-6.6820, 7.4398]]);
+    let real = aten::linspace(ends[0], ends[1], 3, Some(DType::F32), None, None, None);
+    assert!(real.unwrap_err().to_string().contains("can't be safely cast"));
+}
+
+#[test]
+fn what_pytorch_takes_of_complex_outs_and_stretched_gradients() {
+    let z = aten::complex(&tensor([3.0f32]).unwrap(), &tensor([4.0f32]).unwrap()).unwrap();
+    let wide = Tensor::from_vec([0f64], 1).unwrap();
+    assert_eq!(aten::abs_out(&z, &wide).unwrap().to_vec::<f64>().unwrap(), [5.0]);
+    assert!(aten::abs_out(&tensor([1.0f32]).unwrap(), &wide).is_err());
+    let row = tensor([[1.0f32, 2.0]]).unwrap().unsqueeze(0).unwrap();
+    let grad = aten::unfold_backward(&row.expand([2, 2, 2]).unwrap(), &[2, 3], 1, 2, 1).unwrap();
+    let stretched = aten::unfold_backward(&row, &[2, 3], 1, 2, 1).unwrap();
+    assert_eq!(stretched.to_vec2::<f32>().unwrap(), grad.to_vec2::<f32>().unwrap());
+    assert_eq!(grad.to_vec2::<f32>().unwrap(), [[1.0, 3.0, 2.0], [1.0, 3.0, 2.0]]);
 }
 
 #[test]

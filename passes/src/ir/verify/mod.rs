@@ -161,20 +161,40 @@ impl std::error::Error for VerifyErrors {}
 ///
 /// The errors in the order of the graph's text, with line and column if it was read from text.
 pub fn verify(graph: &Graph) -> Result<(), VerifyErrors> {
+    structure(graph)?;
+    let mut found = Vec::new();
+    for id in graph.raw().node_indices() {
+        if let NodeKind::Call(call) = &graph.node(id).kind
+            && let Err(e) = shapes::check(graph, id, call)
+        {
+            found.push((Some(id), e.into()));
+        }
+    }
+    match found.is_empty() {
+        true => Ok(()),
+        false => Err(report(graph, found)),
+    }
+}
+
+/// The part of [`verify`] that asks no operator for the shape of its results: without it, nodes
+/// and their operands cannot be read.
+///
+/// ```
+/// use straightline_passes::ir::graph::Graph;
+/// use straightline_passes::ir::verify::{structure, verify};
+/// let text = "graph(%x: f32[2]) {\n  %0: f32[3] = aten::relu(%x)\n  return %0\n}";
+/// let graph = Graph::parse(text).unwrap();
+/// assert!(structure(&graph).is_ok() && verify(&graph).is_err());
+/// ```
+///
+/// # Errors
+///
+/// As for [`verify`].
+pub fn structure(graph: &Graph) -> Result<(), VerifyErrors> {
     let mut v = Verifier { graph, found: Vec::new() };
     v.whole();
     for id in graph.raw().node_indices() {
         v.structure(id);
-    }
-    // shape functions index operands and results freely, so they run only if the structure is sound
-    if v.found.is_empty() {
-        for id in graph.raw().node_indices() {
-            if let NodeKind::Call(call) = &graph.node(id).kind
-                && let Err(e) = shapes::check(graph, id, call)
-            {
-                v.report(id, e.into());
-            }
-        }
     }
     match v.found.is_empty() {
         true => Ok(()),

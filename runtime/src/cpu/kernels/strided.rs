@@ -49,10 +49,11 @@ impl<'a> Strided<'a> {
         self.sizes.iter().zip(self.strides).all(|(&size, &stride)| size == 1 || stride == 0)
     }
 
-    /// The stride of a dimension in bytes.
+    /// The stride of a dimension in bytes. Along a dimension of one element, where it is not walked,
+    /// it may be anything.
     #[inline]
     pub(crate) fn byte_stride(&self, dim: usize) -> isize {
-        self.strides[dim] as isize * self.dtype.size() as isize
+        (self.strides[dim] as isize).wrapping_mul(self.dtype.size() as isize)
     }
 }
 
