@@ -93,7 +93,7 @@ impl Tensor {
     fn quantile_over(&self, q: impl Literal, dim: impl Int, keepdim: bool) -> Result<Tensor> {
         let at = Location::caller();
         self.quantile_of(q, dim, keepdim)
-            .map_err(|e| e.with_call("aten::quantile", [self]).with_location(at))
+            .map_err(|e| e.with_call("quantile", [self]).with_location(at))
     }
 
     #[track_caller]
@@ -140,7 +140,7 @@ impl Tensor {
                 let e = Error::shape(format!(
                     "cov(): expected input to have two or fewer dimensions but got an input with {n} dimensions"
                 ));
-                return Err(e.with_call("aten::cov", [self]).with_location(Location::caller()));
+                return Err(e.with_call("cov", [self]).with_location(Location::caller()));
             }
         };
         let n = x.size(1)?;

@@ -339,8 +339,9 @@ fn view(op: OperatorHandle, schema: &FunctionSchema, stack: &mut Stack) -> Resul
     }
     let _guard = below();
     // what eager execution would give: the errors, and where the views lie
-    let (shapes, _) =
-        tracer::run_meta(op, &args).inspect_err(|_| refused_view(op, &source, &args))?;
+    let (shapes, _) = tracer::run_meta(op, &args)
+        .inspect_err(|_| refused_view(op, &source, &args))
+        .map_err(|e| named(e, op, &args))?;
     let wider = |t: &Tensor| t.dtype().size() / source.dtype().size();
     if let Some(elements @ 2..) = shapes.iter().flat_map(Value::tensors).map(wider).max() {
         // several elements become one, which has to begin where such a one may

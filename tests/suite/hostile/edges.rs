@@ -58,6 +58,14 @@ fn boxed_calls_that_fail_show_their_operands() {
     let mut stack: Vec<Value> = vec![x.into(), Value::Int(0), index.into(), Value::Bool(false)];
     let e = operator("aten::gather").unwrap().call_boxed(&mut stack).unwrap_err();
     assert_eq!((e.op(), e.operands().len()), (Some("aten::gather"), 2), "{e}");
+    let f = compile(|x: &Tensor| {
+        let (all, none) = (Value::None, Value::Int(0));
+        let mut stack: Vec<Value> = vec![x.clone().into(), Value::Int(0), all.clone(), all, none];
+        operator("aten::slice.Tensor")?.call_boxed(&mut stack)?;
+        x.mul(1)
+    });
+    let e = f.call(&tensor([1.0f32]).unwrap()).unwrap_err();
+    assert_eq!((e.op(), e.operands().len()), (Some("aten::slice.Tensor"), 1), "{e}");
 }
 
 fn check(body: &str) -> straightline::Result<()> {
