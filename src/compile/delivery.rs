@@ -10,6 +10,8 @@ pub(super) struct Delivery {
     pub(super) fresh: Vec<Fresh>,
     /// Outputs to copy into other strides.
     pub(super) restrided: Vec<(usize, TensorMeta)>,
+    /// Whether anything is computed or written; views alone need no access to memory.
+    pub(super) runs: bool,
     /// Whether the graph's outputs are the results, in their order, and nothing else is written.
     pub(super) as_graph: bool,
     /// Whether the buffers are, too.
@@ -41,14 +43,15 @@ impl Delivery {
         buffers.sort_by_key(|(index, _)| *index);
         let fresh: Vec<Fresh> = buffers.into_iter().map(|(_, fresh)| fresh).collect();
         let mut results = traced.outputs.iter().enumerate();
-        let as_graph = traced.mutations.is_empty()
-            && traced.reshapes.is_empty()
+        let only_reads = traced.mutations.is_empty() && traced.reshapes.is_empty();
+        let as_graph = only_reads
             && traced.outputs.len() == schedule.outputs.len()
             && results.all(|(i, r)| matches!(r, OutputSource::Value(v) if *v == i));
         let as_buffers = as_graph
             && restrided.is_empty()
             && fresh.len() == schedule.outputs.len()
             && fresh.iter().enumerate().all(|(i, f)| f.output == i);
-        Delivery { fresh, restrided, as_graph, as_buffers }
+        let runs = !schedule.steps.is_empty() || !only_reads;
+        Delivery { fresh, restrided, runs, as_graph, as_buffers }
     }
 }

@@ -38,16 +38,10 @@ impl Executable {
     fn run_on(&self, arguments: &[&Tensor], inputs: &[&Tensor]) -> Result<Results> {
         let traced = &self.traced;
         let mut held = Borrows::default();
-        self.borrow(arguments, inputs, &mut held)?;
+        if self.results.runs {
+            self.borrow(arguments, inputs, &mut held)?;
+        }
         let values = {
-            let mut input_ptrs: SmallVec<[ArgPtr; 8]> = SmallVec::new();
-            for t in inputs {
-                input_ptrs.push(argument(t)?);
-            }
-            let mut parameter_ptrs: SmallVec<[ArgPtr; 8]> = SmallVec::new();
-            for t in &traced.parameters {
-                parameter_ptrs.push(argument(t)?);
-            }
             let mut fresh = Results::new();
             let mut output_ptrs: SmallVec<[*mut u8; 4]> = SmallVec::new();
             for Fresh { meta, bytes, output } in &self.results.fresh {
@@ -55,12 +49,9 @@ impl Executable {
                 output_ptrs.push(storage.ptr().unwrap_or(std::ptr::null_mut()));
                 fresh.push(tensor(storage, meta, 0));
             }
-            // SAFETY: the guards of this variant say that the inputs have the dtypes, sizes and
-            // strides that the plan was made for; parameters are exactly the tensors it was made
-            // for, in the shapes that they had then; the borrow guards keep all others from writing
-            // them meanwhile; outputs are fresh and as long as the plan's buffers.
-            unsafe { self.plan.run(&input_ptrs, &parameter_ptrs, &output_ptrs) }
-                .map_err(|e| failure::error(self.plan.schedule(), &traced.graph, e))?;
+            if self.results.runs {
+                self.compute(inputs, &output_ptrs)?;
+            }
             if self.results.as_buffers {
                 return Ok(fresh);
             }
@@ -104,6 +95,26 @@ impl Executable {
             }
         }
         delivered(traced, arguments, &values)
+    }
+
+    /// Runs the plan. The caller has access to everything that it reads, and `outputs` are fresh, as
+    /// long as the plan's buffers.
+    #[inline]
+    fn compute(&self, inputs: &[&Tensor], outputs: &[*mut u8]) -> Result<()> {
+        let mut input_ptrs: SmallVec<[ArgPtr; 8]> = SmallVec::new();
+        for t in inputs {
+            input_ptrs.push(argument(t)?);
+        }
+        let mut parameter_ptrs: SmallVec<[ArgPtr; 8]> = SmallVec::new();
+        for t in &self.traced.parameters {
+            parameter_ptrs.push(argument(t)?);
+        }
+        // SAFETY: the guards of this variant say that the inputs have the dtypes, sizes and
+        // strides that the plan was made for; parameters are exactly the tensors it was made
+        // for, in the shapes that they had then; the borrow guards keep all others from writing
+        // them meanwhile; outputs are as the caller says.
+        unsafe { self.plan.run(&input_ptrs, &parameter_ptrs, outputs) }
+            .map_err(|e| failure::error(self.plan.schedule(), &self.traced.graph, e))
     }
 
     /// The error of an output that cannot be allocated.
