@@ -99,7 +99,7 @@ impl Executable {
 
     /// Runs the plan. The caller has access to everything that it reads, and `outputs` are fresh, as
     /// long as the plan's buffers.
-    #[inline]
+    #[inline(always)]
     fn compute(&self, inputs: &[&Tensor], outputs: &[*mut u8]) -> Result<()> {
         let mut input_ptrs: SmallVec<[ArgPtr; 8]> = SmallVec::new();
         for t in inputs {
