@@ -15,8 +15,7 @@ use std::collections::{HashMap, HashSet};
 use straightline_catalog::schema::OperatorName;
 use straightline_catalog::{Effects, Op, TensorMeta, layout};
 use straightline_passes::ir::graph::{Graph, NodeId, NodeKind, SourceLine, ValueRef};
-use straightline_passes::ir::verify::shapes::{self, ShapeError};
-use straightline_passes::ir::verify::{VerifyErrorKind, report};
+use straightline_passes::ir::verify::{VerifyErrorKind, report, shapes};
 
 /// The keys to exclude while a graph's calls are made: capture has applied autocast and what lies
 /// above it. Math bits stay active: a graph has conjugates and negatives as values, tensors have
@@ -170,7 +169,7 @@ fn check_call(graph: &Graph, id: NodeId) -> std::result::Result<(), String> {
         return Ok(());
     };
     let Ok(op) = handle_of(name) else {
-        return declared(graph, id).map_err(|e| e.to_string());
+        return declared(graph, id);
     };
     let mut operand = |v: &ValueRef| crate::dispatch::meta::of_type(graph.meta(*v));
     let stack: Stack = (args.iter().zip(&name.schema().args))
@@ -178,7 +177,7 @@ fn check_call(graph: &Graph, id: NodeId) -> std::result::Result<(), String> {
         .collect();
     let made = match tracer::run_meta(op, &stack) {
         Ok((made, _)) => made,
-        Err(e) if says_nothing(&e) => return declared(graph, id).map_err(|e| e.to_string()),
+        Err(e) if says_nothing(&e) => return declared(graph, id),
         Err(e) => return Err(e.kind().to_string()),
     };
     let made: Vec<&Tensor> = made.iter().flat_map(Value::tensors).collect();
@@ -195,9 +194,9 @@ fn check_call(graph: &Graph, id: NodeId) -> std::result::Result<(), String> {
 }
 
 /// Whether a call has the results that its operator's shape function gives.
-fn declared(graph: &Graph, id: NodeId) -> std::result::Result<(), ShapeError> {
+fn declared(graph: &Graph, id: NodeId) -> std::result::Result<(), String> {
     match &graph.node(id).kind {
-        NodeKind::Call(call) => shapes::check(graph, id, call),
+        NodeKind::Call(call) => shapes::check(graph, id, call).map_err(|e| e.to_string()),
         _ => Ok(()),
     }
 }

@@ -350,7 +350,7 @@ fn flat(
         Owner::Input(i) => {
             let slot = InputSlot::Merged {
                 argument: *i,
-                start: range.start - real.offset() * size,
+                start: range.start - real.byte_offset(),
                 meta: whole.meta(),
             };
             let at = LEAVES.with_borrow(|l| l.sources.inputs.len());

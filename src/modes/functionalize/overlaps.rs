@@ -34,6 +34,7 @@ pub(super) fn check_overlaps(
         .map(|(out, _)| out)
         .collect();
     let tagged = |tag: &str| op.tags().contains(&tag);
+    let over = Over::of(op);
     for (i, v) in args.iter().enumerate() {
         if !schema.args[i].is_write() {
             continue;
@@ -63,7 +64,6 @@ pub(super) fn check_overlaps(
             let by_index = |a: &Argument| matches!(&*a.name, "index" | "indices");
             let by_index = schema.args.iter().any(by_index);
             let is_out = schema.args[i].is_out();
-            let over = Over::of(op);
             let others = (0..args.len()).filter(|k| *k != i && !(is_out && over == Over::Anything));
             for (k, other) in others.flat_map(|k| args[k].tensors().map(move |t| (k, t))) {
                 let other = wrapped(other)?;
@@ -72,7 +72,7 @@ pub(super) fn check_overlaps(
                 }
                 match by_index && schema.args[k].name != "value" {
                     true => access::check_apart(t, [&other])?,
-                    false if tagged(TAKES_OVERLAPS) => {}
+                    false if is_out || tagged(TAKES_OVERLAPS) => {}
                     false => access::check_no_partial_overlap(t, &other)?,
                 }
             }

@@ -236,22 +236,6 @@ fn filled(
     on_device(t, device)
 }
 
-/// The dtype of a range: complex numbers want one that has them.
-fn range_dtype(ends: [Scalar; 2], dtype: Option<DType>, op: &str) -> Result<DType> {
-    if !ends.iter().any(|end| matches!(end, Scalar::Complex(..))) {
-        return Ok(dtype.unwrap_or_else(default_dtype));
-    }
-    let inferred = default_dtype().to_complex();
-    let dtype = dtype.unwrap_or(inferred);
-    ensure!(
-        dtype.is_complex(),
-        "{op}(): inferred dtype {} can't be safely cast to passed dtype {}",
-        inferred.torch_name(),
-        dtype.torch_name()
-    );
-    Ok(dtype)
-}
-
 pub(crate) fn linspace(
     start: Scalar,
     end: Scalar,
@@ -261,12 +245,13 @@ pub(crate) fn linspace(
     device: Option<Device>,
     _pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let dtype = range_dtype([start, end], dtype, "linspace")?;
+    let ends = [start, end].map(End::Number);
+    let dtype = range_dtype(ends, dtype, "linspace")?;
     check_steps(steps, dtype, "linspace")?;
     for end in [start, end] {
         crate::ops::common::check_fits(end, dtype)?;
     }
-    filled(|| series([start, end], steps, None, dtype), steps, dtype, device)
+    between(ends, steps, None, Some(dtype), device)
 }
 
 #[allow(clippy::too_many_arguments, reason = "the schema's")]
@@ -280,9 +265,7 @@ pub(crate) fn logspace(
     device: Option<Device>,
     _pin_memory: Option<bool>,
 ) -> Result<Tensor> {
-    let dtype = range_dtype([start, end], dtype, "logspace")?;
-    check_steps(steps, dtype, "logspace")?;
-    filled(|| series([start, end], steps, Some(base), dtype), steps, dtype, device)
+    between([start, end].map(End::Number), steps, Some(base), dtype, device)
 }
 
 /// An end of the range as a tensor. Only a kernel that computes reads it.
@@ -311,12 +294,35 @@ impl End<'_> {
         }
     }
 
+    fn is_complex(self) -> bool {
+        match self {
+            End::Number(s) => matches!(s, Scalar::Complex(..)),
+            End::Tensor(t) => t.dtype().is_complex(),
+        }
+    }
+
     fn read(self) -> Result<Scalar> {
         match self {
             End::Number(s) => Ok(s),
             End::Tensor(t) => t.read_item(),
         }
     }
+}
+
+/// The dtype of a range: complex numbers want one that has them.
+fn range_dtype(ends: [End<'_>; 2], dtype: Option<DType>, op: &str) -> Result<DType> {
+    if !ends.iter().any(|end| end.is_complex()) {
+        return Ok(dtype.unwrap_or_else(default_dtype));
+    }
+    let inferred = default_dtype().to_complex();
+    let dtype = dtype.unwrap_or(inferred);
+    ensure!(
+        dtype.is_complex(),
+        "{op}(): inferred dtype {} can't be safely cast to passed dtype {}",
+        inferred.torch_name(),
+        dtype.torch_name()
+    );
+    Ok(dtype)
 }
 
 fn between(
@@ -329,7 +335,7 @@ fn between(
     let op = if base.is_some() { "logspace" } else { "linspace" };
     start.check(op, "start")?;
     end.check(op, "end")?;
-    let dtype = dtype.unwrap_or_else(default_dtype);
+    let dtype = range_dtype([start, end], dtype, op)?;
     check_steps(steps, dtype, op)?;
     let numbers = || series([start.read()?, end.read()?], steps, base, dtype);
     filled(numbers, steps, dtype, device)

@@ -7,6 +7,7 @@ use crate::tensor::Tensor;
 use crate::tensor::access::{self, Overlap, overlap};
 use std::collections::HashSet;
 use std::sync::LazyLock;
+use straightline_catalog::Op;
 use straightline_catalog::entry::ENTRIES;
 use straightline_catalog::rules::OutOverlap;
 
@@ -25,11 +26,11 @@ pub(crate) enum Over {
 impl Over {
     /// The rule of an operator: its entry's `out_overlap`, or that of pointwise operators.
     pub(crate) fn of(op: OperatorHandle) -> Over {
-        static REFUSED: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
+        static REFUSED: LazyLock<HashSet<Op>> = LazyLock::new(|| {
             let refused = ENTRIES.iter().filter(|e| e.out.overlap == OutOverlap::Refused);
-            refused.map(|e| e.op.name()).collect()
+            refused.map(|e| e.op).collect()
         });
-        if op.op().is_some_and(|op| REFUSED.contains(op.name())) {
+        if op.op().is_some_and(|op| REFUSED.contains(&op)) {
             return Over::Nothing;
         }
         match op.tags().contains(&"pointwise") && op.registers(DispatchKey::CPU) {

@@ -7,6 +7,7 @@ use crate::ops::common::wrap_dim;
 use crate::ops::pointwise::complex::by_parts;
 use crate::tensor::Tensor;
 use straightline_catalog::DType;
+use straightline_catalog::layout;
 use straightline_runtime::cpu::kernels::spatial::{self, Columns};
 
 /// Checks the arguments and works out the windows on an image of these sizes.
@@ -154,7 +155,7 @@ pub(crate) fn unfold_backward(
     expected.push(size);
     // PyTorch's iterator stretches sizes of 1, as for the gradient of a sum
     let stretched = grad.dim() == expected.len()
-        && (grad.sizes().iter().zip(&expected)).all(|(have, want)| have == want || *have == 1);
+        && layout::broadcast(grad.sizes(), &expected).is_some_and(|all| all[..] == expected[..]);
     check!(stretched, "{what}: expected a gradient of sizes {expected:?}, got {:?}", grad.sizes());
     let grad = &crate::ops::view::expand(grad, &expected, true)?;
     let windows = [size as usize, step as usize];

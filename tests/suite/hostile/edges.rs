@@ -145,6 +145,9 @@ fn ranges_of_complex_numbers() {
     let ends = [Scalar::Complex(1.0, 1.0), Scalar::Int(4)];
     let line = aten::linspace(ends[0], ends[1], 3, None, None, None, None).unwrap();
     near(parts(line), &[[1.0, 1.0], [2.5, 0.5], [4.0, 0.0]]);
+    let start = aten::complex(&tensor(1.0f32).unwrap(), &tensor(1.0f32).unwrap()).unwrap();
+    let line = aten::linspace_tensor_scalar(&start, ends[1], 3, None, None, None, None).unwrap();
+    near(parts(line), &[[1.0, 1.0], [2.5, 0.5], [4.0, 0.0]]);
     let powers =
         aten::logspace(0.into(), 4.into(), 7, 10.0, Some(DType::C64), None, None, None).unwrap();
     near(parts(powers.narrow(0, 0, 2).unwrap()), &[[1.0, 0.0], [4.6416, 0.0]]);
