@@ -1,17 +1,23 @@
 //! Makes the module `ops::aten` of the catalogue's entries: a typed, documented wrapper for each
-//! operator, and the table that registers them all; and the methods of `Tensor` that entries ask
-//! for.
+//! operator, and the table that registers them all; the methods of `Tensor` that entries ask
+//! for; and the gradients that the derivative formulas give.
 
 #[path = "build/composite.rs"]
 mod composite;
+#[path = "build/derivative.rs"]
+mod derivative;
 #[path = "build/docs.rs"]
 mod docs;
+#[path = "build/formula.rs"]
+mod formula;
 #[path = "build/kernels.rs"]
 mod kernels;
 #[path = "build/methods.rs"]
 mod methods;
 #[path = "build/op.rs"]
 mod op;
+#[path = "build/saved.rs"]
+mod saved;
 
 use kernels::{kernel_path, kernels};
 use methods::Methods;
@@ -56,6 +62,7 @@ fn generate() -> Result<(), String> {
         std::fs::write(PathBuf::from(&dir).join(name), text).map_err(|e| e.to_string())
     };
     write("aten.rs", format!("{wrappers}\n{}", table.finish()))?;
+    write("derivatives.rs", derivative::file()?)?;
     write("methods.rs", methods.finish())
 }
 

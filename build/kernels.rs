@@ -2,7 +2,6 @@
 
 use straightline_catalog::DispatchKey;
 use straightline_catalog::entry::Entry;
-use straightline_catalog::schema::FunctionSchema;
 
 /// The kernels of an entry, one key each.
 pub(crate) fn kernels(entry: &Entry) -> Result<Vec<(String, String)>, String> {
@@ -33,18 +32,27 @@ pub(crate) fn is_key(name: &str) -> bool {
     DispatchKey::ALL.iter().any(|k| k.name() == name && (k.is_runtime() || k.is_alias()))
 }
 
-/// Where PyTorch's code generator puts autograd kernels: at `Autograd` for every operator that is
-/// not a composite all the way down, and at `ADInplaceOrView` for those of them that write or
-/// alias an argument. Here these keys are passed by until there are such kernels.
-pub(crate) fn autograd_keys(
-    kernels: &[(String, String)],
-    schema: &FunctionSchema,
-) -> Vec<&'static str> {
+/// Operators whose autograd kernels are written by hand (`src/autograd/by_hand.rs`).
+const BY_HAND: [&str; 6] =
+    ["copy_", "detach", "detach_", "resize_", "resize_as_", "set_.source_Tensor"];
+
+/// Where operators that are not composites all the way down are passed by: `Autograd` where there
+/// is no autograd kernel for them (`src/autograd/register.rs`), and `ADInplaceOrView` where they
+/// write or alias an argument. PyTorch's code generator registers kernels at both; what its second
+/// one does, kernels do here: views know their base, and writes are counted.
+pub(crate) fn autograd_keys(kernels: &[(String, String)], entry: &Entry) -> Vec<&'static str> {
+    let schema = entry.op.schema();
     let has = |key: &str| kernels.iter().any(|(k, _)| k == key);
     if has("CompositeImplicitAutograd") {
         return Vec::new();
     }
-    let mut keys = vec!["Autograd"];
+    let recorded = entry.derivative.is_some_and(|d| !d.not_differentiable)
+        || schema.is_out_variant()
+        || BY_HAND.contains(&entry.op.unqualified());
+    let mut keys = Vec::new();
+    if !recorded {
+        keys.push("Autograd");
+    }
     if schema.is_mutable() || schema.is_view() {
         keys.push("ADInplaceOrView");
     }

@@ -72,7 +72,7 @@ impl<'a> Declared<'a> {
         if entry.structured.is_empty() && kernels.iter().any(|(_, k)| k == "composed_out") {
             return Err("`composed_out` is for `structured` entries".into());
         }
-        for key in autograd_keys(&kernels, schema) {
+        for key in autograd_keys(&kernels, entry) {
             kernels.push((key.to_string(), "fallthrough".to_string()));
         }
         let mut declared =
@@ -160,7 +160,7 @@ impl<'a> Declared<'a> {
         // writing to a String cannot fail
         let _ = write!(
             out,
-            "static {handle}: {typed} = TypedOp::new({full:?}, {overload:?});\n\
+            "pub(crate) static {handle}: {typed} = TypedOp::new({full:?}, {overload:?});\n\
              {docs}\
              #[track_caller]\n\
              #[inline]\n\

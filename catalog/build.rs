@@ -9,6 +9,8 @@ mod rules;
 mod args;
 #[path = "build/composite.rs"]
 mod composite;
+#[path = "build/derivative.rs"]
+mod derivative;
 #[path = "build/entry.rs"]
 mod entry;
 
@@ -26,7 +28,8 @@ fn main() -> ExitCode {
     for path in [SOURCES, "build.rs", "build", "src/rules.rs"] {
         println!("cargo::rerun-if-changed={path}");
     }
-    let written = entry::read(SOURCES).and_then(|entries| generate(&entries));
+    let written = entry::files(SOURCES)
+        .and_then(|(entries, derivatives)| generate(&entry::read(&entries)?, &derivatives));
     let dir = std::env::var_os("OUT_DIR").ok_or_else(|| "OUT_DIR is not set".to_string());
     let done = written.and_then(|files| {
         let dir = PathBuf::from(dir?);
@@ -61,7 +64,10 @@ pub(crate) fn variant(name: &str) -> String {
 
 /// The files: what operators are, what registers them, how some are made of others, and the types
 /// of their arguments.
-fn generate(entries: &[Placed]) -> Result<[(&'static str, String); 4], String> {
+fn generate(
+    entries: &[Placed],
+    derivatives: &[PathBuf],
+) -> Result<[(&'static str, String); 4], String> {
     let mut declared: BTreeMap<String, Declared<'_>> = BTreeMap::new();
     for placed in entries.iter().filter(|p| p.entry.declares()) {
         let at = |e: String| placed.at(&e);
@@ -83,13 +89,32 @@ fn generate(entries: &[Placed]) -> Result<[(&'static str, String); 4], String> {
     infos(&mut out, &declared, &random)?;
     modes(&mut out, entries)?;
     let mut registered = String::new();
-    rows(&mut registered, entries, &declared)?;
+    let derivatives = derivatives_of(entries, derivatives, &declared)?;
+    rows(&mut registered, entries, &declared, &derivatives)?;
     Ok([
         ("ops.rs", out),
         ("entries.rs", registered),
         ("composites.rs", composites(&declared)?),
         ("args.rs", args::structs(&declared)?),
     ])
+}
+
+/// The derivatives of operators, by name, as expressions.
+fn derivatives_of(
+    entries: &[Placed],
+    files: &[PathBuf],
+    declared: &BTreeMap<String, Declared<'_>>,
+) -> Result<BTreeMap<String, String>, String> {
+    const IMPLICIT: &str = "CompositeImplicitAutograd";
+    let implicit: BTreeSet<String> = (entries.iter())
+        .filter(|p| {
+            let keys = p.entry.dispatch.keys().chain(&p.entry.variant_at);
+            { keys }.any(|k| k.split(',').any(|k| k.trim() == IMPLICIT))
+        })
+        .map(|p| p.entry.name())
+        .collect();
+    let read = derivative::read(files, declared, &implicit)?;
+    Ok(derivative::expressions(&read, declared, &implicit))
 }
 
 /// The base names of which some form draws random numbers, without the `_` of the one in place.
@@ -247,6 +272,7 @@ fn rows(
     out: &mut String,
     entries: &[Placed],
     declared: &BTreeMap<String, Declared<'_>>,
+    derivatives: &BTreeMap<String, String>,
 ) -> Result<(), String> {
     out.push_str(
         "/// What the entries register, file by file.\npub static ENTRIES: &[Entry] = &[\n",
@@ -284,6 +310,7 @@ fn rows(
             .flat_map(|(keys, kernel)| keys.split(',').map(|k| (k.trim(), kernel.as_str())))
             .collect();
         let rules = entry.out_rules().map_err(at)?;
+        let derivative = derivatives.get(&entry.name()).filter(|_| entry.declares());
         let methods = entry.methods().map_err(at)?;
         if !entry.declares() && !methods.is_empty() {
             return Err(at("methods belong to the entry with the schema".into()));
@@ -301,7 +328,7 @@ fn rows(
             "    Entry {{ op: {}, file: {file:?}, line: {line}, declares: {}, on_parts: &{:?}, holds_itself: {}, of_others: {}, doc: {:?}, methods: &[{}], kernels: &{kernels:?}, \
              structured: &[{}], variant_of: {variant_of}, variant_at: &{keys:?}, results: Results::{:?}, \
              out: OutRules {{ dtype: OutDtype::{:?}, strides: OutStrides::{:?}, overlap: OutOverlap::{:?}, \
-             checked: OutChecked::{:?} }} }},",
+             checked: OutChecked::{:?} }}, derivative: {} }},",
             op(entry.func.split('(').next().unwrap_or_default())?,
             entry.declares(),
             entry.on_parts,
@@ -315,6 +342,7 @@ fn rows(
             rules.strides,
             rules.overlap,
             rules.checked,
+            derivative.map_or("None", String::as_str),
         );
     }
     out.push_str("];\n");

@@ -16,7 +16,8 @@ macro_rules! checks {
     ($d:tt $($name:ident $kind:ident;)*) => {$(
         macro_rules! $name {
             ($d condition:expr, $d($d message:tt)+) => {
-                if !$d condition {
+                let holds: bool = $d condition;
+                if !holds {
                     return Err($d crate::error::Error::$kind(format!($d($d message)+)));
                 }
             };
@@ -132,6 +133,12 @@ pub enum ErrorKind {
     /// A backend could not be renamed.
     #[error(transparent)]
     BackendName(#[from] crate::dispatch::RenameBackendError),
+    /// Gradients cannot be computed, or a call would make that impossible.
+    #[error(transparent)]
+    Autograd(Box<crate::autograd::AutogradError>),
+    /// A function cannot be transformed, or does what a transform does not allow.
+    #[error(transparent)]
+    Transform(Box<crate::transforms::TransformError>),
     /// A dispatch mode or a wrapper tensor refused.
     #[error(transparent)]
     Mode(#[from] crate::modes::ModeError),
@@ -206,6 +213,10 @@ pub enum ErrorKind {
     /// Two tensors are not close ([`assert_close`](crate::assert_close)).
     #[error("{0}")]
     NotClose(Box<crate::testing::Mismatch>),
+    /// A state dict that does not fit a module
+    /// ([`load_state_dict`](crate::nn::Module::load_state_dict)): everything that is wrong with it.
+    #[error(transparent)]
+    StateDict(#[from] Box<crate::nn::StateDictMismatch>),
     /// Capturing or compiling failed.
     #[error("{0}")]
     Compile(String),
@@ -278,6 +289,8 @@ impl Error {
             ErrorKind::Index(_) | ErrorKind::Kernel(KernelError::IndexOutOfRange { .. }) => {
                 "IndexError"
             }
+            ErrorKind::Autograd(e) => e.python_class(),
+            ErrorKind::Transform(e) => e.python_class(),
             ErrorKind::Value(_) => "ValueError",
             ErrorKind::Type(_) => "TypeError",
             ErrorKind::LinAlg(_) => "_LinAlgError",

@@ -20,6 +20,8 @@
 //!   your own come in.
 //! - [`modes`]: handlers that see every operator call, tensors that carry their own, and tensors
 //!   without data ([`FakeTensorMode`](modes::FakeTensorMode)).
+//! - [`nn`], [`optim`] and [`data`]: networks, optimisers, and what a training loop needs around
+//!   them.
 //! - [`functionalize`]: a function without in-place operators, eagerly.
 //! - [`Error`] names the operator, the operands and your line.
 //!
@@ -44,18 +46,24 @@ extern crate self as straightline;
 #[macro_use]
 mod error;
 
+pub mod autograd;
 #[cfg(feature = "compile")]
 pub mod compile;
+pub mod data;
 mod default_dtype;
 pub mod dispatch;
 pub mod guide;
 pub mod methods;
 pub mod modes;
+pub mod nn;
 pub mod ops;
+pub mod optim;
 mod sync;
 pub mod tensor;
 pub mod testing;
 mod threads;
+#[doc(hidden)]
+pub mod transforms;
 
 #[cfg(feature = "compile")]
 pub use compile::{
@@ -85,6 +93,8 @@ pub use tensor::{
 };
 pub use testing::assert_close;
 pub use threads::{num_threads, set_num_threads};
+/// Functions of functions: gradients, Jacobians and batches (`torch.func`).
+pub use transforms as func;
 
 /// The README's code, as a test.
 #[cfg(doctest)]

@@ -1,5 +1,6 @@
 //! The entries of the YAML files.
 
+use crate::derivative;
 use crate::rules::{
     Autocast, AutocastList, Kind, MathBit, OutChecked, OutDtype, OutOverlap, OutRules, OutStrides,
     Results, Tolerance,
@@ -296,17 +297,22 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// All entries, file by file in the order of their names. An entry with `variant_of` gives way
-/// where the functional variant is declared nowhere, and where another entry declares the operator
-/// itself.
-pub(crate) fn read(folder: &str) -> Result<Vec<Placed>, String> {
+/// The files of a folder that are read as entries, and those of derivatives, in the order of their
+/// names.
+pub(crate) fn files(folder: &str) -> Result<(Vec<PathBuf>, Vec<PathBuf>), String> {
     let mut files = Vec::new();
     collect(Path::new(folder), &mut files).map_err(|e| format!("{folder}: {e}"))?;
     files.sort();
+    Ok(files.into_iter().partition(|f| !derivative::is_file(f)))
+}
+
+/// All entries, file by file. An entry with `variant_of` gives way where the functional variant is
+/// declared nowhere, and where another entry declares the operator itself.
+pub(crate) fn read(files: &[PathBuf]) -> Result<Vec<Placed>, String> {
     let mut all = Vec::new();
     for path in files {
         let file = path.to_str().ok_or("a file name that is not UTF-8")?;
-        let text = std::fs::read_to_string(&path).map_err(|e| format!("{file}: {e}"))?;
+        let text = std::fs::read_to_string(path).map_err(|e| format!("{file}: {e}"))?;
         let entries: Vec<Entry> =
             yaml_serde::from_str(&text).map_err(|e| format!("{file}: {e}"))?;
         for mut entry in entries {

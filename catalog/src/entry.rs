@@ -39,6 +39,45 @@ pub struct Entry {
     pub results: Results,
     /// The rules for `out`.
     pub out: OutRules,
+    /// The gradients of the operator that the entry declares, if it has formulas for them or is
+    /// said to have none.
+    pub derivative: Option<&'static Derivative>,
+}
+
+/// The gradients of an operator, from the files of derivatives.
+#[derive(Clone, Copy, Debug)]
+pub struct Derivative {
+    /// The operator's variant of [`Op`], as it is written.
+    pub variant: &'static str,
+    /// Of a form in place without formulas of its own: the operator whose formulas it has.
+    pub shared_with: Option<Op>,
+    /// The file.
+    pub file: &'static str,
+    /// The line in it.
+    pub line: u32,
+    /// The name of the node in the graph, where it does not follow from the operator's.
+    pub node: Option<&'static str>,
+    /// What the name of the node ends with: `_copy` where the formulas are a view's.
+    pub node_suffix: &'static str,
+    /// The formulas.
+    pub formulas: &'static [Formula],
+    /// Which results are differentiable; empty where it follows from the formulas.
+    pub outputs: &'static [bool],
+    /// Whether the backward pass refuses the operator.
+    pub not_implemented: bool,
+    /// Whether results never require a gradient.
+    pub not_differentiable: bool,
+}
+
+/// The formula of one gradient, or of several that are computed together.
+#[derive(Clone, Copy, Debug)]
+pub struct Formula {
+    /// The arguments whose gradients it gives.
+    pub inputs: &'static [&'static str],
+    /// The expression.
+    pub text: &'static str,
+    /// The line in the operator's file.
+    pub line: u32,
 }
 
 /// A method of tensors that calls an operator.

@@ -4,20 +4,19 @@
 //! compiled one. The two must agree token for token; then each sentence is checked against the
 //! grammar that the model was trained on.
 
-mod sampler;
-
 use crate::error::{CliError, Result};
-use crate::grammar::{Grammar, GrammarError};
-use sampler::{Uniform, sample};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use straightline::dispatch::call_count;
-use straightline::{Compiled, Tensor, compile};
+use straightline::{Compiled, Tensor, compile, load_safetensors};
 use straightline_models::find;
+use straightline_models::grammar::{Grammar, GrammarError};
 use straightline_models::minigpt::{Config, MiniGpt};
+use straightline_models::sampling::{Uniform, sample, seed_of};
 
 /// The trained weights; models/grammar/README.md describes how they were trained.
 const WEIGHTS: &[u8] = include_bytes!("../../models/grammar/model.safetensors");
@@ -40,6 +39,9 @@ pub(crate) struct Arguments {
     /// How the sentences begin, in words that the model knows: "the owl"
     #[arg(long, default_value = "")]
     prompt: String,
+    /// Weights instead of the embedded ones, such as `straightline train` writes
+    #[arg(long, value_name = "FILE")]
+    weights: Option<PathBuf>,
     /// Threads to compute with
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
@@ -59,7 +61,7 @@ fn temperature(text: &str) -> std::result::Result<f64, String> {
 /// Token ids to logits: the eager model or the compiled one.
 type Model<'a> = &'a dyn Fn(&Tensor) -> straightline::Result<Tensor>;
 
-/// The embedded model with its grammar, eager and compiled.
+/// The model with its grammar, eager and compiled.
 struct Generator {
     grammar: Grammar,
     model: Arc<MiniGpt>,
@@ -68,9 +70,15 @@ struct Generator {
 }
 
 impl Generator {
-    fn embedded() -> Result<Generator> {
-        let weights: BTreeMap<String, Tensor> = Tensor::parse_safetensors(WEIGHTS)?;
-        let model = MiniGpt::load(Config::SMALL, &mut |name| find(&weights, name))?;
+    fn open(weights: Option<&PathBuf>) -> Result<Generator> {
+        match weights {
+            None => Generator::new(&Tensor::parse_safetensors(WEIGHTS)?),
+            Some(path) => Generator::new(&load_safetensors(path)?),
+        }
+    }
+
+    fn new(weights: &BTreeMap<String, Tensor>) -> Result<Generator> {
+        let model = MiniGpt::load(Config::SMALL, &mut |name| find(weights, name))?;
         let model = Arc::new(model);
         let captured = Arc::clone(&model);
         Ok(Generator {
@@ -121,7 +129,7 @@ impl Generator {
             let logits = model(&input)?.to_vec::<f32>()?;
             let last = (ids.len() - 1) * vocabulary;
             let row = &logits[last..last + vocabulary];
-            ids.push(sample(row, temperature, uniform.next()) as i64);
+            ids.push(sample(row, temperature, uniform.draw()) as i64);
         }
         Ok(ids.split_off(1))
     }
@@ -151,8 +159,7 @@ impl Mode {
         let mut sentences = Vec::with_capacity(arguments.sentences as usize);
         let (calls, began) = (call_count(), Instant::now());
         for i in 0..u64::from(arguments.sentences) {
-            // A seed for each sentence, far from the others' (SplitMix64's own increment is odd).
-            let seed = arguments.seed.wrapping_add(i.wrapping_mul(0xD134_2543_DE82_EF95));
+            let seed = seed_of(arguments.seed, i);
             let sentence = generator.sentence(model, beginning, arguments.temperature, seed)?;
             sentences.push(sentence);
         }
@@ -248,7 +255,7 @@ fn measure(generator: &Generator, arguments: &Arguments) -> Result<Report> {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     straightline::set_num_threads(usize::from(arguments.threads));
-    let generator = Generator::embedded()?;
+    let generator = Generator::open(arguments.weights.as_ref())?;
     let report = measure(&generator, arguments)?;
     if arguments.json {
         writeln!(out, "{}", as_json(&report, arguments))?;

@@ -3,6 +3,7 @@
 //! | command | shows |
 //! |---|---|
 //! | `generate` | sentences by a small language model, eager and compiled (the default) |
+//! | `train` | that model trained from nothing: loss, checkpoints, how good it is |
 //! | `bench` | workloads timed eager and compiled |
 //! | `dump` | one stage of a compilation: graph, loops, machine code, plan |
 //! | `trace` | the dispatcher's calls |
@@ -19,7 +20,7 @@ mod commands;
 mod coverage;
 mod error;
 mod generate;
-mod grammar;
+mod train;
 mod workloads;
 
 use clap::{Parser, Subcommand};
@@ -41,6 +42,7 @@ struct Cli {
 enum Command {
     /// Generates sentences with the embedded model, eager and compiled (the default)
     Generate(generate::Arguments),
+    Train(train::Arguments),
     Bench(bench::Options),
     Dump(dump::Options),
     Trace(trace::Options),
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
 fn run(command: &Command, out: &mut dyn Write) -> Result<()> {
     match command {
         Command::Generate(arguments) => generate::run(arguments, out),
+        Command::Train(arguments) => train::run(arguments, out),
         Command::Bench(options) => bench::run(options, out),
         Command::Dump(options) => dump::run(options, out),
         Command::Trace(options) => trace::run(options, out),

@@ -1,7 +1,7 @@
 """Reads grammar.json: a recogniser and a sampler. Needs numpy for the sampler only.
 
 The recogniser is the textbook one for a grammar without left recursion: `ends(category, i)` is the set of positions
-where that category can end if it starts at word i, memoised. The Rust side (src/bin/straightline/grammar.rs) does the
+where that category can end if it starts at word i, memoised. The Rust side (models/src/grammar.rs) does the
 same with bit masks.
 """
 

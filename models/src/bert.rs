@@ -62,6 +62,18 @@ impl Bert {
     /// A file that is missing or malformed, a tensor that is missing or does not have the sizes of
     /// the configuration, an activation other than gelu.
     pub fn load(folder: &Path) -> Result<Bert> {
+        Bert::load_with(folder, &mut |_, tensor| Ok(tensor))
+    }
+
+    /// [`Bert::load`] with what a function makes of each tensor of a name, such as a parameter that
+    /// is to be trained.
+    ///
+    /// # Errors
+    /// As [`Bert::load`], and those of the function.
+    pub fn load_with(
+        folder: &Path,
+        adapt: &mut dyn FnMut(&str, Tensor) -> Result<Tensor>,
+    ) -> Result<Bert> {
         let path = folder.join("config.json");
         let text = std::fs::read_to_string(&path).map_err(|e| file_error(&path, e))?;
         let config: Config = serde_json::from_str(&text).map_err(|e| file_error(&path, e))?;
@@ -73,8 +85,10 @@ impl Bert {
         } else {
             ""
         };
-        let mut source =
-            |name: &str| find(&weights, &format!("{prefix}{name}"))?.to_dtype(DType::F32);
+        let mut source = |name: &str| {
+            let tensor = find(&weights, &format!("{prefix}{name}"))?.to_dtype(DType::F32)?;
+            adapt(name, tensor)
+        };
         Bert::from_source(config, &mut source).map_err(|e| file_error(&path, e))
     }
 
@@ -107,6 +121,11 @@ impl Bert {
             config,
             layers,
         })
+    }
+
+    /// The part of the configuration that the model needs.
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 
     /// Token ids and mask (1 for a token, 0 for padding), both `i64[batch, length]`, to the states

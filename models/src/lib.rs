@@ -5,9 +5,11 @@
 //! gets.
 
 pub mod bert;
+pub mod grammar;
 pub mod minigpt;
 pub mod nn;
 pub mod resnet;
+pub mod sampling;
 
 use std::collections::BTreeMap;
 use straightline::{Error, ErrorKind, Result, Tensor};

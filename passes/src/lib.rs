@@ -8,6 +8,7 @@
 pub mod compose;
 pub mod formula;
 pub mod ir;
+pub mod partition;
 pub mod positions;
 #[cfg(feature = "rewrite")]
 pub mod rewrite;

@@ -3,13 +3,15 @@
 use super::flat::{self, Handed};
 use super::results;
 use super::settle::{self, Met};
+use super::tape;
 use super::traced::{LeafUse, Mutation, Reshape, Surroundings, Traced};
 use super::tree::TensorTree;
+use crate::autograd::{GradGuard, captured};
 use crate::dispatch::{DispatchKey, DispatchKeySet, IncludeGuard, TlsKeySets, fallback_epochs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::methods::operators;
 use crate::modes::functionalize::{self, InputSlot, Leaf, MergedStorages, Owner};
-use crate::modes::outside::{self, Asked};
+use crate::modes::outside::{self, Asked, Gradient};
 use crate::modes::tracer;
 use crate::tensor::{Held, Tensor};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -33,6 +35,13 @@ pub(super) enum Outcome<O> {
     /// The function left tensors in outside state, so its graph cannot be replayed. Its calls have
     /// been made, once, and this is its result. The error says why.
     Performed(O, Error),
+    /// The function does with gradients what compiled code cannot: it has to run eagerly.
+    Recorded {
+        /// What that is.
+        why: String,
+        /// Another call may be captured.
+        once: bool,
+    },
 }
 
 /// Ends the capture when the function returns or panics.
@@ -57,23 +66,43 @@ pub(super) fn capture<I: TensorTree, O: TensorTree>(
     f: &dyn Fn(&I) -> Result<O>,
     inputs: &I,
 ) -> Result<Captured<O>> {
-    match capture_or_perform(f, inputs, false)? {
+    capture_for(f, inputs, Wanted::default())
+}
+
+/// [`capture`], with what is `wanted` besides.
+pub(super) fn capture_for<I: TensorTree, O: TensorTree>(
+    f: &dyn Fn(&I) -> Result<O>,
+    inputs: &I,
+    wanted: Wanted,
+) -> Result<Captured<O>> {
+    match capture_or_perform(f, inputs, wanted)? {
         Outcome::Captured(captured) => Ok(*captured),
         Outcome::Performed(_, e) => Err(e),
+        Outcome::Recorded { why, .. } => Err(Error::compile(format!(
+            "{why}: capture the function under `no_grad`, or call it eagerly"
+        ))),
     }
 }
 
-/// [`capture`]; if `perform`, the calls of a function that leaves tensors in outside state are
-/// made.
+/// What a capture is for.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Wanted {
+    /// The calls of a function that leaves tensors in outside state are made.
+    pub(super) perform: bool,
+    /// Results that want gradients give a joint graph.
+    pub(super) joint: bool,
+}
+
+/// How capturing ends, as far as it ends well.
 pub(super) fn capture_or_perform<I: TensorTree, O: TensorTree>(
     f: &dyn Fn(&I) -> Result<O>,
     inputs: &I,
-    perform: bool,
+    wanted: Wanted,
 ) -> Result<Outcome<O>> {
     let _pin = default_dtype::pin(default_dtype::default_dtype());
     let mut merge = MergedStorages::new();
     for _ in 0..ATTEMPTS {
-        match attempt(f, inputs, &merge, perform)? {
+        match attempt(f, inputs, &merge, wanted)? {
             Ok(outcome) => return Ok(outcome),
             Err(more) => merge = more,
         }
@@ -88,7 +117,7 @@ fn attempt<I: TensorTree, O: TensorTree>(
     f: &dyn Fn(&I) -> Result<O>,
     inputs: &I,
     merge: &MergedStorages,
-    perform: bool,
+    wanted: Wanted,
 ) -> Result<Result<Outcome<O>, MergedStorages>> {
     let tls = TlsKeySets::current();
     // start the dispatcher first, so that its registrations are not attributed to the function
@@ -101,7 +130,8 @@ fn attempt<I: TensorTree, O: TensorTree>(
     let (mut failed, mut index) = (None, 0);
     let stand_ins = flat::map(inputs, &mut |t| {
         index += 1;
-        functionalize::wrap_argument(t, index - 1).unwrap_or_else(|e| {
+        let made = functionalize::wrap_argument(t, index - 1);
+        made.inspect(|stand_in| captured::adopt(stand_in, t)).unwrap_or_else(|e| {
             failed.get_or_insert(e);
             t.clone()
         })
@@ -118,18 +148,27 @@ fn attempt<I: TensorTree, O: TensorTree>(
         Ok(output) => (output, None),
         Err(panic) => (Err(Error::compile("the function panicked")), Some(panic)),
     };
-    let conflicts = functionalize::conflicts();
-    let done = match conflicts {
-        Some(_) => {
+    let gradients = outside::take_gradients();
+    let mut conflicts = functionalize::conflicts();
+    let mut eager = outside::left_eager();
+    if conflicts.is_none() && eager.is_none() {
+        eager = tape::refusal(&gradients, &stand_ins, inputs);
+    }
+    let done = match conflicts.is_some() || eager.is_some() {
+        true => {
             drop(output);
-            Err(Error::compile("captured again, with merged storages"))
+            Err(Error::compile("captured again, or not at all"))
         }
-        None => output.and_then(|output| {
-            let traced = finish(&output, inputs)?;
+        false => output.and_then(|output| {
+            let traced = finish(&output, inputs, &gradients, wanted)?;
             let handed = flat::handed_through(&stand_ins, &output);
             Ok((traced, output.map(&mut Tensor::clone), handed))
         }),
     };
+    if done.is_err() && eager.is_none() && conflicts.is_none() {
+        conflicts = functionalize::conflicts();
+    }
+    eager = eager.or_else(outside::left_eager);
     let given_up = match &done {
         Ok(_) => None,
         Err(_) => tracer::stop().map(|recording| recording.graph),
@@ -143,6 +182,7 @@ fn attempt<I: TensorTree, O: TensorTree>(
     if let Ok((_, output, _)) = &done {
         flat::visit(output, &mut |t| result.push(t));
     }
+    result.extend(gradients.iter().filter_map(|g| g.after.as_ref()?.as_ref()));
     let kept = remains.kept(&result);
     let (mut traced, output, handed) = match done {
         Ok(done) => done,
@@ -157,21 +197,37 @@ fn attempt<I: TensorTree, O: TensorTree>(
                 resume_unwind(panic);
             }
             settled?;
-            return conflicts.map_or(Err(e), |more| Ok(Err(more)));
+            return match (conflicts, eager) {
+                (Some(more), _) => Ok(Err(more)),
+                (None, Some(why)) => Ok(Ok(Outcome::Recorded { why, once: false })),
+                (None, None) => Err(e),
+            };
         }
     };
+    if kept.stand_ins.iter().any(|s| s.tensor.requires_grad()) {
+        settle::settle(&kept, &traced.graph, &met, &arguments, &MergedStorages::new())?;
+        let why = "it keeps values that want gradients outside".into();
+        return Ok(Ok(Outcome::Recorded { why, once: false }));
+    }
     if let Some(e) = kept.escaped() {
-        if !perform {
+        if !wanted.perform {
             settle::settle(&kept, &traced.graph, &met, &arguments, &MergedStorages::new())?;
             return Err(e);
         }
-        let output = settle::perform(&mut traced, &output, &kept, &met, &arguments)?;
+        if traced.joint.is_some() {
+            settle::settle(&kept, &traced.graph, &met, &arguments, &MergedStorages::new())?;
+            let why = format!("its results want gradients, and {e}");
+            return Ok(Ok(Outcome::Recorded { why, once: true }));
+        }
+        let grads: Vec<&Tensor> =
+            gradients.iter().filter_map(|g| g.after.as_ref()?.as_ref()).collect();
+        let output = settle::perform(&mut traced, &output, &grads, &kept, &met, &arguments)?;
         return Ok(Ok(Outcome::Performed(output, e)));
     }
     traced.graph.eliminate_dead_code();
     debug_assert_eq!(mutating_call(&traced.graph), None, "a captured write");
     let structure = template(&output);
-    drop((output, met));
+    drop((output, met, gradients));
     traced.surroundings.fallbacks = fallbacks;
     traced.surroundings.kept = kept.tables.into_iter().map(Held::new).collect();
     check_held(&traced)?;
@@ -220,13 +276,26 @@ fn recording() -> IncludeGuard {
 }
 
 /// Sets the graph's outputs: results of the function, then new values of written leaves.
-fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced> {
+fn finish<I: TensorTree, O: TensorTree>(
+    output: &O,
+    inputs: &I,
+    gradients: &[Gradient],
+    wanted: Wanted,
+) -> Result<Traced> {
     let _on = recording();
+    let _grad = GradGuard::set(false);
     let mut given = Vec::new();
     flat::visit(output, &mut |t| given.push(t.clone()));
+    let returned = given.len();
+    let grads = tape::uses(gradients, &mut given);
     let leaves = functionalize::leaves();
     let mut values: Vec<ValueRef> = Vec::new();
     let outputs = results::sources(&given, &leaves, &mut values)?;
+    let tape = tape::joint(&given[..returned], &outputs, wanted.joint)?;
+    let leaves = match tape {
+        Some(_) => functionalize::leaves(),
+        None => leaves,
+    };
     let mut mutations = Vec::new();
     for target in written(&leaves) {
         let memory = match target.wrapper.is_reshaped() {
@@ -245,7 +314,8 @@ fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced
         };
         mutations.push(Mutation { target: target.owner.clone(), output: values.len() - 1, memory });
     }
-    let reshapes = (leaves.iter())
+    let joint = tape.map(|tape| tape.into_joint(&mut values)).transpose()?;
+    let reshapes: Vec<Reshape> = (leaves.iter())
         .filter(|leaf| !leaf.made_inside && leaf.wrapper.is_reshaped())
         .map(|leaf| Reshape {
             target: leaf.owner.clone(),
@@ -254,8 +324,14 @@ fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced
             moved: leaf.wrapper.offset() - leaf.real.offset(),
         })
         .collect();
+    if joint.is_some() && !reshapes.is_empty() {
+        return Err(outside::leave_eager(
+            "it changes the shape of a tensor and its results want gradients",
+        ));
+    }
     let mut asked = outside::asked();
     asked.extend(one_tensor(&leaves));
+    asked.extend(tape::apart(gradients, inputs));
     let sources = functionalize::sources();
     let mut recording = tracer::stop()
         .ok_or_else(|| Error::compile("the function being captured ended its own capture"))?;
@@ -270,9 +346,13 @@ fn finish<I: TensorTree, O: TensorTree>(output: &O, inputs: &I) -> Result<Traced
         slots: if merged { sources.inputs } else { Vec::new() },
         parameters: sources.parameters,
         outputs,
+        returned,
+        grads,
+        joint,
         mutations,
         reshapes,
         roots,
+        declared: Vec::new(),
         given: false,
         surroundings: Surroundings {
             asked,
@@ -344,7 +424,7 @@ fn mutating_call(graph: &Graph) -> Option<Op> {
 }
 
 /// The value whose memory a value shares: views lead back to what they view.
-fn root(graph: &Graph, mut v: ValueRef) -> ValueRef {
+pub(super) fn root(graph: &Graph, mut v: ValueRef) -> ValueRef {
     loop {
         let NodeKind::Call(call) = &graph.node(v.node).kind else {
             return v;

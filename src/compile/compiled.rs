@@ -1,7 +1,7 @@
 //! The compiled function: guards, variants, capture on a miss.
 
 use super::arguments::Arguments;
-use super::capture::{Captured, Outcome, capture, capture_or_perform};
+use super::capture::{Captured, Outcome, Wanted, capture_for, capture_or_perform};
 use super::devices;
 use super::explain::{Explanation, VariantExplanation};
 use super::flat::{self, Handed};
@@ -10,6 +10,7 @@ use super::options::{CompileEvent, CompileOptions};
 use super::settle;
 use super::stages::Executable;
 use super::traced::Traced;
+use super::training;
 use super::tree::TensorTree;
 use super::turn::{PATIENCE, Turn, TurnGuard};
 use crate::dispatch::{DispatchError, TlsKeySets, check_captured, record_function, record_lazily};
@@ -186,7 +187,8 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
     /// # Errors
     /// As the first [`Compiled::call`] with such inputs.
     pub fn trace(&self, inputs: impl Arguments<I>) -> Result<Traced> {
-        inputs.with(|inputs| Ok(capture(&*self.0.function, inputs)?.traced))
+        let wanted = Wanted { perform: false, joint: true };
+        inputs.with(|inputs| Ok(capture_for(&*self.0.function, inputs, wanted)?.traced))
     }
 
     /// Runs the function itself, eagerly.
@@ -376,8 +378,8 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
     }
 
     fn capture(&self, inputs: &I) -> Result<Outcome<O>> {
-        let perform = self.options.eager_fallback;
-        capture_or_perform(&*self.function, inputs, perform).map_err(|e| match e.location() {
+        let wanted = Wanted { perform: self.options.eager_fallback, joint: true };
+        capture_or_perform(&*self.function, inputs, wanted).map_err(|e| match e.location() {
             Some(_) => e,
             // an error without a line of its own is reported at this function
             None => e.with_location(self.at),
@@ -396,7 +398,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
             self.variants_from_newest().filter(|v| v.is_doubtful(inputs, leaves, captured.tls));
         for v in doubtful {
             let Some(code) = &v.code else { continue };
-            if code.traced.is_same_as(&captured.traced) {
+            if code.captured().is_same_as(&captured.traced) {
                 v.guards.accept_handles();
                 return Some(v);
             }
@@ -463,6 +465,16 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
                 }
                 return Ok(Built::Done(output));
             }
+            Ok(Outcome::Recorded { why: reason, once }) => {
+                tracing::warn!("{reason}");
+                self.record(CompileEvent::EagerFallback { reason });
+                let tls = TlsKeySets::current();
+                let lasts = !once || self.was_performed(inputs, leaves, tls, &input);
+                if lasts && !self.is_full() {
+                    self.publish(Variant::eager(number, leaves, input, wrapped));
+                }
+                return Ok(Built::Done((self.function)(inputs)?));
+            }
             Ok(Outcome::Captured(captured)) => Ok(captured),
             Err(e) => Err(e),
         };
@@ -476,8 +488,8 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         }
         let made = captured.and_then(|captured| {
             devices::check_captured(&captured.traced)?;
-            let lowered = captured.traced.lower_with(&self.options)?;
-            Ok((captured, lowered.compile()?))
+            let code = training::compile(&captured.traced, &self.options)?;
+            Ok((captured, code))
         });
         let variant = match made {
             Ok((captured, code)) => {

@@ -45,6 +45,7 @@ impl Delivery {
         let mut results = traced.outputs.iter().enumerate();
         let only_reads = traced.mutations.is_empty() && traced.reshapes.is_empty();
         let as_graph = only_reads
+            && traced.grads.is_empty()
             && traced.outputs.len() == schedule.outputs.len()
             && results.all(|(i, r)| matches!(r, OutputSource::Value(v) if *v == i));
         let as_buffers = as_graph

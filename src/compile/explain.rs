@@ -6,7 +6,10 @@ use super::stages::Executable;
 use std::fmt;
 use std::time::Duration;
 use straightline_catalog::Op;
-use straightline_passes::schedule::loops::{Activation, Extern, FusionDecision, Matmul, Step};
+use straightline_passes::partition::Decision;
+use straightline_passes::schedule::loops::{
+    Activation, Extern, FusionDecision, Matmul, Schedule, Step,
+};
 
 /// One kernel or extern call of a variant.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +20,30 @@ pub struct StepExplanation {
     pub generated: bool,
     /// The operators that it computes.
     pub ops: Vec<String>,
+}
+
+/// A value that the backward pass of a variant uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedExplanation {
+    /// Its name, or the operator that computes it.
+    pub name: String,
+    /// `f32[4, 8]`.
+    pub shape: String,
+    /// Its size.
+    pub bytes: usize,
+    /// Why it is kept, or is not.
+    pub why: String,
+}
+
+impl SavedExplanation {
+    fn new(of: &Decision) -> SavedExplanation {
+        SavedExplanation {
+            name: of.name.clone(),
+            shape: of.shape.clone(),
+            bytes: of.bytes,
+            why: of.reason.to_string(),
+        }
+    }
 }
 
 /// Facts about one variant.
@@ -34,6 +61,12 @@ pub struct VariantExplanation {
     pub timings: Vec<(&'static str, Duration)>,
     /// The e-graph's report.
     pub report: String,
+    /// What is kept from a call for its backward pass, if results want gradients.
+    pub saved: Vec<SavedExplanation>,
+    /// What the backward pass computes again.
+    pub recomputed: Vec<SavedExplanation>,
+    /// The steps of the backward plan.
+    pub backward: Vec<StepExplanation>,
     /// Whether the variant runs eagerly.
     pub eager: bool,
     /// Bytes of temporaries.
@@ -61,6 +94,28 @@ fn matmul_ops(m: &Matmul) -> Vec<String> {
     ops
 }
 
+fn steps_of(schedule: &Schedule) -> Vec<StepExplanation> {
+    schedule
+        .steps
+        .iter()
+        .map(|s| match s {
+            Step::Kernel(k) => StepExplanation {
+                name: k.name.clone(),
+                generated: true,
+                ops: k.ops.iter().map(ToString::to_string).collect(),
+            },
+            Step::Extern(Extern::Matmul(m)) => {
+                StepExplanation { name: "matmul".into(), generated: false, ops: matmul_ops(m) }
+            }
+            Step::Extern(Extern::Op { op, .. }) => StepExplanation {
+                name: op.to_string(),
+                generated: false,
+                ops: vec![op.to_string()],
+            },
+        })
+        .collect()
+}
+
 impl VariantExplanation {
     pub(super) fn new(number: usize, guards: &Guards, code: Option<&Executable>) -> Self {
         let Some(code) = code else {
@@ -71,35 +126,25 @@ impl VariantExplanation {
                 decisions: Vec::new(),
                 timings: Vec::new(),
                 report: String::new(),
+                saved: Vec::new(),
+                recomputed: Vec::new(),
+                backward: Vec::new(),
                 eager: true,
                 arena_bytes: 0,
                 code_bytes: 0,
             };
         };
         let schedule = code.plan.schedule();
-        let steps = schedule
-            .steps
-            .iter()
-            .map(|s| match s {
-                Step::Kernel(k) => StepExplanation {
-                    name: k.name.clone(),
-                    generated: true,
-                    ops: k.ops.iter().map(ToString::to_string).collect(),
-                },
-                Step::Extern(Extern::Matmul(m)) => {
-                    StepExplanation { name: "matmul".into(), generated: false, ops: matmul_ops(m) }
-                }
-                Step::Extern(Extern::Op { op, .. }) => StepExplanation {
-                    name: op.to_string(),
-                    generated: false,
-                    ops: vec![op.to_string()],
-                },
-            })
-            .collect();
+        let training = code.training.as_ref();
+        let all = |of: &[Decision]| of.iter().map(SavedExplanation::new).collect();
         VariantExplanation {
             number,
             guards: guards.to_string(),
-            steps,
+            steps: steps_of(schedule),
+            saved: training.map_or(Vec::new(), |t| all(&t.kept)),
+            recomputed: training.map_or(Vec::new(), |t| all(&t.recomputed)),
+            backward: (training.and_then(|t| t.backward()))
+                .map_or(Vec::new(), |code| steps_of(code.plan.schedule())),
             decisions: schedule.decisions.clone(),
             timings: code.timings.clone(),
             report: code.report.to_string(),
@@ -155,6 +200,21 @@ impl fmt::Display for Explanation {
             for (i, s) in v.steps.iter().enumerate() {
                 let kind = if s.generated { "kernel" } else { "extern" };
                 writeln!(f, "  {i}: {kind} {} <- {}", s.name, s.ops.join(" "))?;
+            }
+            if !v.backward.is_empty() {
+                writeln!(f, " saved for the backward pass")?;
+                for s in &v.saved {
+                    writeln!(f, "  {} {} {} bytes: {}", s.name, s.shape, s.bytes, s.why)?;
+                }
+                writeln!(f, " computed again there")?;
+                for s in &v.recomputed {
+                    writeln!(f, "  {} {} {} bytes: {}", s.name, s.shape, s.bytes, s.why)?;
+                }
+                writeln!(f, " steps of the backward pass")?;
+                for (i, s) in v.backward.iter().enumerate() {
+                    let kind = if s.generated { "kernel" } else { "extern" };
+                    writeln!(f, "  {i}: {kind} {} <- {}", s.name, s.ops.join(" "))?;
+                }
             }
             writeln!(f, " fusion")?;
             for d in &v.decisions {

@@ -100,6 +100,9 @@ use std::panic::Location;
 ///   [`shares_storage_with`](Tensor::shares_storage_with), [`is_same`](Tensor::is_same).
 /// - *Compared* for the tensors it closes over and uses: sizes, strides, and in which memory they
 ///   lie (`set_`, `resize_`).
+/// - *Compared* of gradients: which tensors want one, grad mode, hooks of leaves that a backward
+///   pass in the function runs, and `.grad` where the function reads it before it sets another
+///   ([`guide::training`](crate::guide::training)).
 /// - *Also compared*: the thread's dispatch keys, autocast, the [default
 ///   dtype](crate::default_dtype), the number of threads if it asks, and the registrations of the
 ///   operators that its calls went through: a kernel that is registered or taken back makes a new

@@ -1,7 +1,8 @@
 //! What must be true of a call for a variant to serve it.
 
 use super::surroundings::{Answer, Closed, Operators};
-use super::traced::{LeafUse, Surroundings, Traced};
+use super::tape;
+use super::traced::{GradUse, LeafUse, Surroundings, Traced};
 use crate::dispatch::{DispatchKeySet, OperatorHandle, TlsKeySets};
 use crate::modes::autocast;
 use crate::modes::functionalize::{InputSlot, Owner};
@@ -27,6 +28,8 @@ pub(super) struct Guards {
     /// The closed-over tensors: their shapes and memory, which may change in place, and which
     /// handles refer to them.
     closed: Vec<Closed>,
+    /// `.grad` of tensors that the function reads it of, and their hooks.
+    grads: Vec<GradUse>,
     /// The questions that the function asked.
     answers: Vec<Answer>,
     operators: Operators,
@@ -198,6 +201,7 @@ impl Guards {
             aliases: traced.map_or(Vec::new(), |t| alias_guards(inputs, &t.leaves, &reaches)),
             reaches,
             closed,
+            grads: traced.map_or(Vec::new(), |t| t.grads.clone()),
             answers: asked.iter().map(|a| Answer::new(a, inputs)).collect(),
             operators: Operators::new(traced.map_or(&Surroundings::default(), |t| &t.surroundings)),
         }
@@ -213,6 +217,7 @@ impl Guards {
             && self.aliases.iter().all(|g| g.holds(inputs))
             && self.unreachable(inputs).is_none()
             && self.closed.iter().all(Closed::holds)
+            && self.grads.iter().all(|g| tape::misses(g, inputs).is_none())
             && self.answers.iter().all(|a| a.holds(inputs))
             && self.operators.hold()
     }
@@ -228,6 +233,7 @@ impl Guards {
             && self.unreachable(inputs).is_none()
             && self.closed.iter().any(Closed::given_up)
             && self.closed.iter().all(Closed::lies_as_before)
+            && self.grads.iter().all(|g| tape::misses(g, inputs).is_none())
             && self.answers.iter().all(|a| a.holds(inputs))
             && self.operators.hold()
     }
@@ -331,6 +337,9 @@ impl Guards {
                     g.argument
                 ),
             };
+        }
+        if let Some(why) = self.grads.iter().find_map(|g| tape::misses(g, inputs)) {
+            return why.to_string();
         }
         if let Some(answer) = self.answers.iter().find(|a| !a.holds(inputs)) {
             return answer.miss(inputs);

@@ -15,6 +15,8 @@
 //! | `settle` | tensors that an abandoned capture has left in outside state |
 //! | `guards` | what must be true of a call for a variant to serve it |
 //! | `surroundings` | guards on closed-over tensors, on what the function asked, on registrations |
+//! | `tape` | gradients of captured functions: what becomes of `.grad`, the joint graph |
+//! | `training` | functions whose results want gradients: two plans, and a node of the tape |
 //! | `stages` | `Traced`, `Lowered`, `Executable`: each stage as an object that prints |
 //! | `delivery` | which of the plan's buffers are the results, worked out once |
 //! | `replay` | calling the plan: borrows, outputs, copy-back |
@@ -43,9 +45,11 @@ mod results;
 mod settle;
 mod stages;
 mod surroundings;
+mod tape;
 #[cfg(test)]
 mod tests;
 mod traced;
+mod training;
 mod tree;
 mod turn;
 

@@ -4,7 +4,8 @@ use super::delivery::Fresh;
 use super::results::{graph_inputs, owned};
 use super::stages::Executable;
 use super::traced::{OutputSource, Traced, ViewOf};
-use super::{failure, results};
+use super::{failure, results, tape};
+use crate::autograd::captured;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::tensor::access::{self, Operands};
@@ -27,11 +28,18 @@ impl Executable {
     /// Runs the plan. The guards have been checked.
     pub(super) fn run(&self, arguments: &[&Tensor]) -> Result<Results> {
         let slots = &self.traced.slots;
-        if slots.is_empty() {
-            return self.run_on(arguments, arguments);
+        let mut results = match slots.is_empty() {
+            true => self.run_on(arguments, arguments)?,
+            false => {
+                let inputs = graph_inputs(slots, arguments)?;
+                self.run_on(arguments, &inputs.iter().collect::<Vec<_>>())?
+            }
+        };
+        if let Some(training) = &self.training {
+            training.attach(&self.traced, arguments, &results)?;
         }
-        let inputs = graph_inputs(slots, arguments)?;
-        self.run_on(arguments, &inputs.iter().collect::<Vec<_>>())
+        results.truncate(self.traced.returned);
+        Ok(results)
     }
 
     /// Runs the plan on the graph's inputs and delivers what it computes.
@@ -258,12 +266,16 @@ pub(super) fn delivered(
                 let view = results::view_of(of, of.byte_offset(), *start, meta)?;
                 match bits.any() {
                     true => view.with_math_bits(bits.conj, bits.neg),
+                    false if of.requires_grad() && of.dtype() == meta.dtype => {
+                        captured::as_view(view, of)
+                    }
                     false => view,
                 }
             }
         };
         delivered.push(result);
     }
+    tape::deliver(traced, arguments, &mut |place| place, &delivered);
     Ok(delivered)
 }
 

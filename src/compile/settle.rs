@@ -9,7 +9,7 @@
 use super::interpret::{self, Interpreter};
 use super::traced::Traced;
 use super::tree::TensorTree;
-use super::{flat, results};
+use super::{flat, results, tape};
 use crate::error::{Error, Result};
 use crate::modes::functionalize::{self, InputSlot, Memory, MergedStorages};
 use crate::modes::outside::Kept;
@@ -170,6 +170,7 @@ fn settle_one(t: &Tensor, interpreter: &Interpreter<'_>, met: &Met) -> Result<()
 pub(super) fn perform<O: TensorTree>(
     traced: &mut Traced,
     result: &O,
+    grads: &[&Tensor],
     kept: &Kept,
     met: &Met,
     arguments: &[&Tensor],
@@ -177,6 +178,7 @@ pub(super) fn perform<O: TensorTree>(
     let (_below, _busy) = (interpret::below(), AtWork::begin());
     let mut returned: Vec<&Tensor> = Vec::new();
     flat::visit(result, &mut |t| returned.push(t));
+    returned.extend(grads);
     let all = kept.stand_ins.iter().map(|s| &*s.tensor);
     let written = kept.written.iter().filter_map(|(_, w)| functionalize::base(w));
     let mut alive = traced.graph.outputs().to_vec();
@@ -197,11 +199,22 @@ pub(super) fn perform<O: TensorTree>(
     }
     settle_all(kept, &interpreter, met, None)?;
     interpret::write_back(traced, arguments, &inputs, &values[..outputs])?;
-    Ok(flat::map(result, &mut |t| match (met.original(t), functionalize::memory(t)) {
+    let given = |t: &Tensor| match (met.original(t), functionalize::memory(t)) {
         (Some(real), _) => real.clone(),
         (None, Some(Memory::Outside(id))) => {
             met.in_storage(id).map_or_else(|| t.clone(), |real| functionalize::copy_in(t, real))
         }
         _ => t.clone(),
-    }))
+    };
+    let grads: Vec<Tensor> = grads.iter().map(|t| given(t)).collect();
+    tape::deliver(
+        traced,
+        arguments,
+        &mut |place| {
+            let earlier = traced.grads.iter().filter_map(|g| g.after.flatten());
+            earlier.take_while(|other| *other != place).count()
+        },
+        &grads,
+    );
+    Ok(flat::map(result, &mut |t| given(t)))
 }

@@ -10,10 +10,13 @@ use super::options::CompileOptions;
 use super::traced::Traced;
 use crate::dispatch::record_function;
 use crate::error::{Error, Result};
+use crate::modes::functionalize::Owner;
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use straightline_catalog::TensorMeta;
 use straightline_passes::ir::graph::Graph;
+use straightline_passes::partition::Decision;
 use straightline_passes::rewrite::{RewriteOptions, RewriteReport, rewrite};
 use straightline_passes::schedule::loops::Schedule;
 use straightline_passes::schedule::{ScheduleOptions, schedule};
@@ -111,7 +114,10 @@ impl Lowered {
         let metas = |g: &Graph| -> Vec<TensorMeta> {
             g.outputs().iter().map(|v| g.meta(*v).clone()).collect()
         };
-        let (old, new) = (metas(&self.traced.graph), metas(&self.graph));
+        let (mut old, new) = (metas(&self.traced.graph), metas(&self.graph));
+        for (meta, declared) in old.iter_mut().zip(&self.traced.declared) {
+            *meta = declared.clone();
+        }
         let pairs = old.into_iter().zip(new).enumerate();
         pairs
             .filter(|(_, (old, new))| old.strides != new.strides)
@@ -148,6 +154,7 @@ impl Lowered {
                 ("schedule", self.schedule_time),
                 ("codegen", begin.elapsed()),
             ],
+            training: None,
         })
     }
 }
@@ -167,9 +174,47 @@ pub struct Executable {
     pub(super) results: Delivery,
     pub(super) report: RewriteReport,
     pub(super) timings: Vec<(&'static str, Duration)>,
+    /// The backward half of a function whose results want gradients.
+    pub(super) training: Option<Box<Training>>,
+}
+
+/// What a plan of a forward half knows of the backward one.
+pub(super) struct Training {
+    /// The function as it was captured.
+    pub(super) joint: Box<Traced>,
+    /// The results that want gradients.
+    pub(super) results: Vec<usize>,
+    /// What the gradients go to.
+    pub(super) targets: Vec<Owner>,
+    pub(super) saved: Vec<Place>,
+    /// `None` if the function has made the backward pass itself.
+    pub(super) backward: Option<Arc<BackwardPlan>>,
+    /// What is saved, and why.
+    pub(super) kept: Vec<Decision>,
+    /// What the backward half computes again.
+    pub(super) recomputed: Vec<Decision>,
+}
+
+/// Where a saved value is when the forward half has run.
+pub(super) enum Place {
+    Input(usize),
+    Parameter(usize),
+    /// Behind the results.
+    Result(usize),
+}
+
+/// The machine code of a backward half.
+pub(super) struct BackwardPlan {
+    pub(super) code: Executable,
+    pub(super) saved: usize,
 }
 
 impl Executable {
+    /// The function as it was captured.
+    pub(super) fn captured(&self) -> &Traced {
+        self.training.as_ref().map_or(&self.traced, |t| &t.joint)
+    }
+
     /// The plan.
     pub fn plan(&self) -> &Plan {
         &self.plan

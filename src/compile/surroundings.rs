@@ -20,6 +20,7 @@ pub(super) struct Closed {
     offset: i64,
     /// By identity; the tensor keeps all storages that it ever had.
     storage: usize,
+    requires_grad: bool,
     /// The smallest number of handles seen, not counting those of plans. With one less, the
     /// function's state may have another tensor now in place of this one.
     handles: AtomicUsize,
@@ -32,13 +33,16 @@ impl Closed {
             meta: t.meta(),
             offset: t.offset(),
             storage: t.storage().id(),
+            requires_grad: t.requires_grad(),
             handles: AtomicUsize::new(t.outside_handles()),
         }
     }
 
     #[inline]
     pub(super) fn holds(&self) -> bool {
-        !self.given_up() && (!self.tensor.is_reshaped() || self.lies_as_before())
+        !self.given_up()
+            && self.tensor.requires_grad() == self.requires_grad
+            && (!self.tensor.is_reshaped() || self.lies_as_before())
     }
 
     /// Whether a handle has been dropped since.
@@ -57,7 +61,10 @@ impl Closed {
     #[cold]
     pub(super) fn lies_as_before(&self) -> bool {
         let t = &self.tensor;
-        t.storage().id() == self.storage && t.offset() == self.offset && t.meta() == self.meta
+        t.storage().id() == self.storage
+            && t.offset() == self.offset
+            && t.meta() == self.meta
+            && t.requires_grad() == self.requires_grad
     }
 
     /// Another tensor has been seen in place of this one.
@@ -73,6 +80,10 @@ impl Closed {
     pub(super) fn miss(&self) -> Option<String> {
         let t = &self.tensor;
         if !self.lies_as_before() {
+            if t.requires_grad() != self.requires_grad {
+                let now = t.requires_grad();
+                return Some(format!("a closed-over tensor has requires_grad={now} now"));
+            }
             return Some(match t.storage().id() == self.storage {
                 true => format!("a closed-over tensor has sizes {:?} now", t.sizes()),
                 false => format!("a closed-over {}{:?} has other memory now", t.dtype(), t.sizes()),

@@ -106,6 +106,34 @@ pub(super) struct Reshape {
     pub(super) moved: i64,
 }
 
+/// What a function does to `.grad` of a tensor from outside.
+#[derive(Clone, Debug)]
+pub(super) struct GradUse {
+    /// Of which tensor.
+    pub(super) target: Owner,
+    /// What it has to be when a call begins, if the function read it.
+    pub(super) before: Option<Option<Held>>,
+    /// The hooks of the tensor, which were captured.
+    pub(super) hooks: Vec<u64>,
+    /// What a call puts there: nothing, or one of [`Traced::outputs`].
+    pub(super) after: Option<Option<usize>>,
+}
+
+/// How the results of a function lead to the gradients of what it was given.
+#[derive(Clone, Debug)]
+pub(super) struct Joint {
+    /// The results that want gradients, by their place among [`Traced::outputs`].
+    pub(super) results: Vec<usize>,
+    /// What their gradients lead to, with the graph output that computes it.
+    pub(super) targets: Vec<(Owner, usize)>,
+    /// How many of the graph's inputs are the function's; the others are gradients of `results`.
+    pub(super) inputs: usize,
+    /// How many of the graph's outputs are the function's; the others are gradients of `targets`.
+    pub(super) outputs: usize,
+    /// The function has made the backward pass itself, so that there is no second one.
+    pub(super) spent: bool,
+}
+
 /// A captured function: what the dispatcher saw, as a functional graph.
 ///
 /// `Display` prints the graph's text, which parses back.
@@ -125,10 +153,19 @@ pub struct Traced {
     pub(super) slots: Vec<InputSlot>,
     pub(super) parameters: Vec<Held>,
     pub(super) outputs: Vec<OutputSource>,
+    /// How many of them the function returns; the others are gradients, and what a backward half
+    /// needs.
+    pub(super) returned: usize,
+    /// What becomes of `.grad` of tensors from outside.
+    pub(super) grads: Vec<GradUse>,
+    /// If results want gradients.
+    pub(super) joint: Option<Joint>,
     pub(super) mutations: Vec<Mutation>,
     pub(super) reshapes: Vec<Reshape>,
     /// For each graph output, the value whose memory it shares.
     pub(super) roots: Vec<ValueRef>,
+    /// The types of the graph's first outputs, if they were others before the graph was simplified.
+    pub(super) declared: Vec<TensorMeta>,
     /// The tensors from outside that the function met.
     pub(super) leaves: Vec<LeafUse>,
     /// What else it met.
@@ -148,16 +185,26 @@ impl Traced {
             OutputSource::Tensor(t) => Some(t),
             _ => None,
         });
+        let of_grads = self.grads.iter().flat_map(|g| {
+            let target = match &g.target {
+                Owner::Tensor(t) => Some(t),
+                _ => None,
+            };
+            target.into_iter().chain(g.before.iter().flatten())
+        });
         let of_questions = self.surroundings.asked.iter().flat_map(closed_over);
         let all = of_leaves.chain(of_outputs).chain(of_questions);
-        all.chain(&self.surroundings.kept)
+        all.chain(of_grads).chain(&self.surroundings.kept)
     }
 
     /// Whether another capture of the function gave the same program on the same tensors.
     pub(super) fn is_same_as(&self, other: &Traced) -> bool {
         let tensors = |t: &Traced| t.closed_over().map(|t| t.id()).collect::<Vec<_>>();
         let rest = |t: &Traced| {
-            format!("{}{:?}{:?}{:?}{:?}", t.graph, t.slots, t.outputs, t.mutations, t.reshapes)
+            format!(
+                "{}{:?}{:?}{:?}{:?}{:?}{:?}",
+                t.graph, t.slots, t.outputs, t.mutations, t.reshapes, t.grads, t.joint
+            )
         };
         tensors(self) == tensors(other) && rest(self) == rest(other)
     }
@@ -182,8 +229,12 @@ impl Traced {
             slots: Vec::new(),
             parameters: Vec::new(),
             outputs: (0..graph.outputs().len()).map(OutputSource::Value).collect(),
+            returned: graph.outputs().len(),
+            grads: Vec::new(),
+            joint: None,
             mutations: Vec::new(),
             reshapes: Vec::new(),
+            declared: Vec::new(),
             leaves: Vec::new(),
             surroundings: Surroundings::default(),
             roots: graph.outputs().to_vec(),

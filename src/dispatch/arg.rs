@@ -66,6 +66,9 @@ pub trait RetValue: sealed::Sealed + Sized + 'static {
     fn into_value(self) -> Value;
     /// Unboxes the value.
     fn from_value(value: Value) -> Option<Self>;
+    /// Passes on the tensors.
+    #[doc(hidden)]
+    fn tensors_mut(&mut self, _each: &mut dyn FnMut(&mut Tensor)) {}
 }
 
 /// The whole return of a typed kernel: nothing, one value or a tuple.
@@ -76,6 +79,9 @@ pub trait Ret: Sized + 'static {
     fn push_returns(self, stack: &mut Stack);
     /// Takes the returns, which are all that is on the stack; `None` if they do not fit.
     fn pop_returns(stack: &mut Stack) -> Option<Self>;
+    /// Passes on the tensors, each with the position of its return.
+    #[doc(hidden)]
+    fn tensors_mut(&mut self, each: &mut dyn FnMut(usize, &mut Tensor));
 }
 
 macro_rules! by_value {
@@ -210,7 +216,7 @@ impl Arg for &Tensor {
 
     #[inline]
     fn keys(item: &&Tensor) -> DispatchKeySet {
-        item.key_set()
+        item.call_keys()
     }
 
     fn tensors<'a>(item: &'a Tensor, each: &mut dyn FnMut(&'a Tensor)) {
@@ -236,7 +242,7 @@ impl Arg for Option<&Tensor> {
 
     #[inline]
     fn keys(item: &Option<&Tensor>) -> DispatchKeySet {
-        item.map_or(DispatchKeySet::EMPTY, Tensor::key_set)
+        item.map_or(DispatchKeySet::EMPTY, Tensor::call_keys)
     }
 
     fn tensors<'a>(item: Option<&'a Tensor>, each: &mut dyn FnMut(&'a Tensor)) {
@@ -326,7 +332,7 @@ impl Arg for &[Option<Tensor>] {
 }
 
 pub(super) fn union<'a>(tensors: impl Iterator<Item = &'a Tensor>) -> DispatchKeySet {
-    tensors.fold(DispatchKeySet::EMPTY, |ks, t| ks | t.key_set())
+    tensors.fold(DispatchKeySet::EMPTY, |ks, t| ks | t.call_keys())
 }
 
 impl sealed::Sealed for &str {}
@@ -391,11 +397,17 @@ impl Arg for Option<&Generator> {
 }
 
 macro_rules! ret_value {
-    ($($t:ty, $schema:expr, |$v:ident| $from:expr;)*) => {$(
+    ($($t:ty, $schema:expr, |$v:ident| $from:expr $(, |$own:ident| $tensors:expr)?;)*) => {$(
         impl RetValue for $t {
             fn ty() -> SchemaType { $schema }
             fn into_value(self) -> Value { self.into() }
             fn from_value($v: Value) -> Option<$t> { $from }
+            $(
+                fn tensors_mut(&mut self, each: &mut dyn FnMut(&mut Tensor)) {
+                    let $own = self;
+                    $tensors.for_each(each);
+                }
+            )?
         }
         impl Ret for $t {
             fn types() -> Vec<SchemaType> { vec![$schema] }
@@ -403,6 +415,9 @@ macro_rules! ret_value {
             fn pop_returns(stack: &mut Stack) -> Option<$t> {
                 let value = stack.pop()?;
                 if stack.is_empty() { <$t as RetValue>::from_value(value) } else { None }
+            }
+            fn tensors_mut(&mut self, each: &mut dyn FnMut(usize, &mut Tensor)) {
+                RetValue::tensors_mut(self, &mut |t| each(0, t));
             }
         }
     )*};
@@ -415,10 +430,13 @@ impl sealed::Sealed for Vec<i64> {}
 impl sealed::Sealed for Option<Tensor> {}
 
 ret_value! {
-    Tensor, SchemaType::Tensor, |v| match v { Value::Tensor(t) => Some(t), _ => None };
+    Tensor, SchemaType::Tensor, |v| match v { Value::Tensor(t) => Some(t), _ => None },
+        |own| std::iter::once(own);
     Option<Tensor>, SchemaType::Tensor.optional(),
-        |v| match v { Value::Tensor(t) => Some(Some(t)), Value::None => Some(None), _ => None };
-    Vec<Tensor>, SchemaType::Tensor.list(), |v| match v { Value::TensorList(l) => Some(l), _ => None };
+        |v| match v { Value::Tensor(t) => Some(Some(t)), Value::None => Some(None), _ => None },
+        |own| own.iter_mut();
+    Vec<Tensor>, SchemaType::Tensor.list(), |v| match v { Value::TensorList(l) => Some(l), _ => None },
+        |own| own.iter_mut();
     Vec<i64>, SchemaType::Int.list(), |v| match v { Value::IntList(l) => Some(l), _ => None };
     String, SchemaType::Str, |v| match v { Value::String(s) => Some(s), _ => None };
     Scalar, SchemaType::Scalar, |v| v.as_scalar();
@@ -440,6 +458,8 @@ impl Ret for () {
     fn pop_returns(stack: &mut Stack) -> Option<()> {
         stack.is_empty().then_some(())
     }
+
+    fn tensors_mut(&mut self, _each: &mut dyn FnMut(usize, &mut Tensor)) {}
 }
 
 macro_rules! ret_tuple {
@@ -456,6 +476,16 @@ macro_rules! ret_tuple {
                 let mut values = std::mem::take(stack).into_iter();
                 let out = ($($t::from_value(values.next()?)?,)*);
                 values.next().is_none().then_some(out)
+            }
+
+            #[allow(unused_assignments)]
+            fn tensors_mut(&mut self, each: &mut dyn FnMut(usize, &mut Tensor)) {
+                let ($($v,)*) = self;
+                let mut i = 0;
+                $(
+                    RetValue::tensors_mut($v, &mut |t| each(i, t));
+                    i += 1;
+                )*
             }
         }
     };

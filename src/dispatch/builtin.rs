@@ -1,5 +1,6 @@
 //! What the crate registers for itself, through the same public [`Library`].
 
+use super::custom_op;
 use super::error::DispatchError;
 use super::kernel::Kernel;
 use super::library::Library;
@@ -7,7 +8,8 @@ use crate::error::{Error, ErrorKind, Result};
 use straightline_catalog::key::DispatchKey as K;
 
 /// Keys that every operator falls through unless it has a kernel there: those at which c10 has a
-/// fallback that does nothing, or, at the autograd keys, one that only warns in a backward pass.
+/// fallback that does nothing. At the autograd keys, calls that record go to one whose backward
+/// pass says which operator has no gradient (c10's only warns).
 /// Some autograd keys are not among them, as in c10 (HIP, IPU, VE, PrivateUse2, PrivateUse3,
 /// NestedTensor): operators reach those backends by a registration at `Autograd`.
 const FALLTHROUGH: [K; 22] = [
@@ -39,13 +41,22 @@ pub(super) fn register() {
     fallbacks().expect("the default fallbacks are the first to be registered");
     crate::modes::register().expect("each mode has a key of its own");
     crate::ops::register().expect("the schemas and kernels fit together: tests load them all");
+    crate::autograd::register().expect("each rule is of an operator that has just been registered");
+    crate::transforms::register().expect("each layer key is free");
     crate::modes::register_operators();
 }
 
 fn fallbacks() -> Result<()> {
     for key in FALLTHROUGH {
         let mut lib = Library::fallbacks(key)?;
-        lib.fallback(Kernel::fallthrough())?;
+        let kernel = match key.functionality() {
+            K::AutogradFunctionality | K::AutogradOther => {
+                Kernel::boxed(|op, keys, stack| custom_op::record(op, keys, stack, None))
+                    .for_recording()
+            }
+            _ => Kernel::fallthrough(),
+        };
+        lib.fallback(kernel)?;
         lib.leak();
     }
     let mut lib = Library::fallbacks(K::Meta)?;

@@ -1,6 +1,7 @@
 //! Kernels: a typed function stored erased, with its boxed form; or a boxed function alone.
 
 use super::arg::{Arg, Ret};
+use super::around::{Around, Wrapped};
 use super::error::DispatchError;
 use super::operator::OperatorHandle;
 use super::value::{Stack, Value};
@@ -46,9 +47,19 @@ pub trait Args: super::arg::sealed::Sealed {
     #[doc(hidden)]
     fn tensors<'a>(items: Self::Items<'a>, each: &mut dyn FnMut(usize, &'a Tensor));
 
+    /// The argument at a position, boxed.
+    #[doc(hidden)]
+    fn value(items: Self::Items<'_>, at: usize) -> Value;
+
     /// A trampoline that calls another one, holding what its functor names meanwhile.
     #[doc(hidden)]
     fn whole<R: Ret>() -> Erased;
+
+    /// A trampoline for a functor that wraps the rest of the call.
+    #[doc(hidden)]
+    fn around<R: Ret, Outer: Around>() -> Erased
+    where
+        Self: 'static;
 
     /// Calls a trampoline.
     ///
@@ -166,6 +177,7 @@ pub struct Kernel {
     signature: Option<Signature>,
     fallthrough: bool,
     own: bool,
+    only_records: bool,
 }
 
 // SAFETY: the pointer is to the functor inside `boxed`, which is `Send + Sync`, and is only ever
@@ -204,6 +216,7 @@ impl Kernel {
             signature: None,
             fallthrough: false,
             own: false,
+            only_records: false,
         }
     }
 
@@ -221,7 +234,14 @@ impl Kernel {
             signature: Some(Signature::of::<A, R>()),
             fallthrough: false,
             own: false,
+            only_records: false,
         }
+    }
+
+    /// The kernel of an operator that wraps the rest of each call.
+    pub(super) fn around<A: Args + 'static, R: Ret, W: Around>(wrapped: Wrapped<W>) -> Kernel {
+        // SAFETY: a trampoline of these types that reads a `Wrapped<W>`.
+        unsafe { Kernel::typed::<A, R>(A::around::<R, W>(), Box::new(wrapped)) }
     }
 
     /// The kernel that is skipped: calls mask the key out before they look a kernel up.
@@ -242,6 +262,17 @@ impl Kernel {
     /// (`access::whole`). A boxed kernel has to do that itself.
     pub(crate) fn whole(self, written: u64) -> Kernel {
         self.boxed.clone().whole(written).unwrap_or(self)
+    }
+
+    /// The kernel for calls that record alone: others pass by its key.
+    pub(crate) fn for_recording(mut self) -> Kernel {
+        self.only_records = true;
+        self
+    }
+
+    /// Whether calls that record nothing pass by the kernel.
+    pub(super) fn only_records(&self) -> bool {
+        self.only_records
     }
 
     /// Whether this is [`Kernel::fallthrough`].
@@ -411,6 +442,46 @@ macro_rules! arity {
                     <$A as Arg>::tensors($a, &mut |t| each(i, t));
                     i += 1;
                 )*
+            }
+
+            #[allow(unused_mut, unused_variables, unused_assignments)]
+            fn value(items: Self::Items<'_>, at: usize) -> Value {
+                let mut i = 0;
+                let ($($a,)*) = items;
+                $(
+                    if i == at {
+                        return <$A as Arg>::to_value($a);
+                    }
+                    i += 1;
+                )*
+                Value::None
+            }
+
+            fn around<R: Ret, Outer: Around>() -> Erased
+            where
+                Self: 'static,
+            {
+                #[allow(clippy::too_many_arguments, clippy::extra_unused_lifetimes)]
+                unsafe fn trampoline<'a, R: Ret, Outer: Around, $($A: Arg + 'static),*>(
+                    functor: *const (),
+                    keys: DispatchKeySet,
+                    $($a: $A::Item<'a>),*
+                ) -> Result<R> {
+                    // SAFETY: `Args::invoke` is only given the functor that this trampoline was
+                    // made with, which is a live `Wrapped<Outer>`.
+                    let wrapped = unsafe { &*functor.cast::<Wrapped<Outer>>() };
+                    wrapped.run::<($($A,)*), R>(keys, ($($a,)*))
+                }
+
+                let f: unsafe fn(*const (), DispatchKeySet, $(<$A as Arg>::Item<'static>),*) -> Result<R> =
+                    trampoline::<R, Outer, $($A),*>;
+                // SAFETY: only `Args::invoke` calls it, after turning it back.
+                unsafe {
+                    std::mem::transmute::<
+                        unsafe fn(*const (), DispatchKeySet, $(<$A as Arg>::Item<'static>),*) -> Result<R>,
+                        Erased,
+                    >(f)
+                }
             }
 
             fn whole<R: Ret>() -> Erased {

@@ -28,6 +28,7 @@
 //! always recomputed in full, where c10's incremental update can leave stale slots.
 
 mod arg;
+pub(crate) mod around;
 mod backend;
 mod builtin;
 mod custom_op;
@@ -60,6 +61,7 @@ pub use crate::compile::opcheck::{CheckFailure, OpCheckReport, opcheck};
 pub use crate::ops::cpu_fallback::{ViewFallback, call_on_cpu, cpu_fallback, cpu_fallback_with};
 pub use arg::{Arg, Ret, RetValue};
 pub use backend::{RenameBackendError, rename_backend};
+pub(crate) use custom_op::set_recorder;
 pub use custom_op::{
     AutogradFormula, CustomOp, CustomOpBuilder, CustomOpError, OpContext, custom_op,
 };
@@ -88,8 +90,8 @@ pub use straightline_catalog::{BackendComponent, DispatchKey, ParseKeyError};
 pub use straightline_catalog::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 pub use straightline_catalog::{Effects, similar_operators};
 pub use table::{Provenance, rule_for};
+pub(crate) use tls::{AboveAutograd, BelowAutograd, Lines, grad_enabled, line, set_grad_enabled};
 pub use tls::{ExcludeGuard, ForceKeySetGuard, IncludeGuard, TlsKeySets, call_count, set_excluded};
-pub(crate) use tls::{Lines, line};
 pub use trace::{TRACE_VARIABLE, TraceGuard, capture};
 pub use value::{Stack, Value};
 pub(crate) use whole::hold_arguments;

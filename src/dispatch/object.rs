@@ -138,4 +138,6 @@ impl<T: ScriptClass> Ret for Arc<T> {
         let value = stack.pop()?;
         if stack.is_empty() { RetValue::from_value(value) } else { None }
     }
+
+    fn tensors_mut(&mut self, _each: &mut dyn FnMut(usize, &mut crate::tensor::Tensor)) {}
 }

@@ -12,6 +12,10 @@ use straightline_runtime::stack;
 
 /// In the word of excluded keys: this thread has to take the slow path.
 const SLOW: u64 = 1 << 63;
+/// In the same word: calls of this thread record nothing.
+const SILENT: u64 = DispatchKeySet::RECORDS.raw();
+/// What is in the word of excluded keys and no key.
+const FLAGS: u64 = SLOW | SILENT;
 
 /// The thread has not looked at the environment yet.
 const FRESH: u8 = 1;
@@ -32,6 +36,10 @@ struct Local {
     deep: Cell<usize>,
     reasons: Cell<u8>,
     line: Cell<Option<&'static Location<'static>>>,
+    /// Grad mode.
+    grad: Cell<bool>,
+    /// How many autograd kernels the thread is below.
+    below: Cell<u32>,
 }
 
 thread_local! {
@@ -43,6 +51,8 @@ thread_local! {
             deep: Cell::new(0),
             reasons: Cell::new(FRESH),
             line: Cell::new(None),
+            grad: Cell::new(true),
+            below: Cell::new(0),
         }
     };
 }
@@ -62,7 +72,8 @@ impl TlsKeySets {
     pub fn current() -> TlsKeySets {
         LOCAL.with(|l| TlsKeySets {
             included: DispatchKeySet::from_raw(l.included.get()),
-            excluded: DispatchKeySet::from_raw(l.excluded.get()),
+            // with the mark that says that calls record nothing: variants are guarded by it
+            excluded: DispatchKeySet::from_marked(l.excluded.get()),
         })
     }
 
@@ -70,7 +81,7 @@ impl TlsKeySets {
     pub(crate) fn apply(self) {
         LOCAL.with(|l| {
             l.included.set(self.included.raw());
-            l.excluded.set(self.excluded.raw() | (l.excluded.get() & SLOW));
+            l.excluded.set(self.excluded.raw() | (l.excluded.get() & FLAGS));
         });
     }
 }
@@ -83,7 +94,7 @@ pub(super) fn enter(arguments: DispatchKeySet) -> (DispatchKeySet, bool) {
         l.calls.set(l.calls.get() + 1);
         let excluded = l.excluded.get();
         let keys = (arguments | DispatchKeySet::from_raw(l.included.get()))
-            - DispatchKeySet::from_raw(excluded);
+            - DispatchKeySet::from_marked(excluded);
         let observed = record::observed_everywhere();
         let deep = stack::here() < l.deep.get();
         (keys, (excluded & SLOW != 0) | observed | deep)
@@ -153,6 +164,123 @@ pub(super) fn set_line(at: &'static Location<'static>) {
 /// The line of the operator call that began last, while [`Lines`] are noted.
 pub(crate) fn line() -> Option<&'static Location<'static>> {
     LOCAL.with(|l| l.line.get())
+}
+
+impl Local {
+    fn set_silent(&self) {
+        let silent = !self.grad.get() || self.below.get() > 0;
+        let word = self.excluded.get() & !SILENT;
+        self.excluded.set(word | if silent { SILENT } else { 0 });
+    }
+}
+
+/// Whether operators of this thread record what gradients need.
+#[inline]
+pub(crate) fn grad_enabled() -> bool {
+    LOCAL.with(|l| l.grad.get())
+}
+
+/// Sets grad mode, and gives what it was.
+pub(crate) fn set_grad_enabled(on: bool) -> bool {
+    LOCAL.with(|l| {
+        let before = l.grad.replace(on);
+        l.set_silent();
+        before
+    })
+}
+
+/// While it lives, calls of this thread pass by the autograd keys and record nothing: the rest of a
+/// call whose autograd kernel has begun. Grad mode stays as it is.
+pub(crate) struct BelowAutograd {
+    excluded: u64,
+    on_this_thread: PhantomData<*const ()>,
+}
+
+impl BelowAutograd {
+    #[inline]
+    pub(crate) fn enter() -> BelowAutograd {
+        const KEYS: u64 = DispatchKeySet::AUTOGRAD_AND_AD_INPLACE_OR_VIEW.raw();
+        LOCAL.with(|l| {
+            l.below.set(l.below.get() + 1);
+            let word = l.excluded.get();
+            l.excluded.set(word | KEYS | SILENT);
+            BelowAutograd { excluded: word & KEYS, on_this_thread: PhantomData }
+        })
+    }
+}
+
+impl Drop for BelowAutograd {
+    #[inline]
+    fn drop(&mut self) {
+        const KEYS: u64 = DispatchKeySet::AUTOGRAD_AND_AD_INPLACE_OR_VIEW.raw();
+        let _ = LOCAL.try_with(|l| {
+            l.below.set(l.below.get() - 1);
+            l.excluded.set(l.excluded.get() & !KEYS | self.excluded);
+            l.set_silent();
+        });
+    }
+}
+
+/// For the backward pass, which may begin below an autograd kernel and records by its own mode.
+pub(crate) struct AboveAutograd {
+    below: u32,
+    excluded: u64,
+    on_this_thread: PhantomData<*const ()>,
+}
+
+impl AboveAutograd {
+    pub(crate) fn enter() -> AboveAutograd {
+        const KEYS: u64 = DispatchKeySet::AUTOGRAD_AND_AD_INPLACE_OR_VIEW.raw();
+        LOCAL.with(|l| {
+            let below = l.below.replace(0);
+            let word = l.excluded.get();
+            if below > 0 {
+                l.excluded.set(word & !KEYS);
+            }
+            l.set_silent();
+            AboveAutograd { below, excluded: word & KEYS, on_this_thread: PhantomData }
+        })
+    }
+}
+
+impl Drop for AboveAutograd {
+    fn drop(&mut self) {
+        let _ = LOCAL.try_with(|l| {
+            l.below.set(self.below);
+            if self.below > 0 {
+                l.excluded.set(l.excluded.get() | self.excluded);
+            }
+            l.set_silent();
+        });
+    }
+}
+
+/// While it lives, the line of user code that the outermost call came from is known.
+pub(crate) struct LineScope {
+    set: bool,
+    on_this_thread: PhantomData<*const ()>,
+}
+
+impl LineScope {
+    #[inline]
+    pub(super) fn enter(at: &'static Location<'static>) -> LineScope {
+        LOCAL.with(|l| {
+            let set = l.line.get().is_none();
+            if set {
+                l.line.set(Some(at));
+            }
+            LineScope { set, on_this_thread: PhantomData }
+        })
+    }
+}
+
+impl Drop for LineScope {
+    #[inline]
+    fn drop(&mut self) {
+        if self.set {
+            let _ = LOCAL.try_with(|l| l.line.set(None));
+        }
+    }
 }
 
 impl Local {

@@ -99,7 +99,7 @@ impl Value {
     #[inline]
     pub(super) fn key_set(&self) -> DispatchKeySet {
         match self {
-            Value::Tensor(t) => t.key_set(),
+            Value::Tensor(t) => t.call_keys(),
             Value::TensorList(_) | Value::OptionalTensorList(_) => {
                 super::arg::union(self.tensors())
             }

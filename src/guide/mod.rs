@@ -6,9 +6,11 @@
 #![cfg_attr(
     feature = "compile",
     doc = "3. [`compile`]: capturing a function once and running it as machine code.",
-    doc = "4. [`custom_op`]: adding an operator of your own, eager and compiled."
+    doc = "4. [`training`]: compiled steps, and compiled functions on the tape.",
+    doc = "5. [`custom_op`]: adding an operator of your own, eager and compiled."
 )]
-//! 5. [`backend`]: adding a device from outside the crate.
+//! 6. [`backend`]: adding a device from outside the crate.
+//! 7. [`gradients`]: gradients of what tensors compute.
 
 pub mod backend;
 #[cfg(feature = "compile")]
@@ -16,4 +18,7 @@ pub mod compile;
 #[cfg(feature = "compile")]
 pub mod custom_op;
 pub mod dispatcher;
+pub mod gradients;
 pub mod tensors;
+#[cfg(feature = "compile")]
+pub mod training;

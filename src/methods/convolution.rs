@@ -73,10 +73,15 @@ impl ConvOptions {
         self.groups = groups.to_i64();
         self
     }
+
+    /// What [`ConvOptions::groups`] has set.
+    pub(crate) fn group_count(&self) -> i64 {
+        self.groups
+    }
 }
 
 /// One number for each dimension, where one stands for all.
-pub(super) fn each(numbers: &Dims, dims: usize) -> Dims {
+pub(crate) fn each(numbers: &Dims, dims: usize) -> Dims {
     match numbers[..] {
         [n] => std::iter::repeat_n(n, dims).collect(),
         _ => numbers.clone(),

@@ -6,7 +6,7 @@ use crate::tensor::{Int, Tensor};
 pub use straightline_runtime::cpu::kernels::class_loss::Reduction;
 
 /// As PyTorch numbers ways to reduce.
-pub(super) fn number(reduction: Reduction) -> i64 {
+pub(crate) fn number(reduction: Reduction) -> i64 {
     match reduction {
         Reduction::None => 0,
         Reduction::Mean => 1,

@@ -32,20 +32,20 @@
 
 mod casts;
 mod compare;
-mod convolution;
+pub(crate) mod convolution;
 pub(crate) mod display;
 pub(crate) mod display_layouts;
 pub(crate) mod functions;
 mod generated;
 pub(crate) mod index;
-mod losses;
+pub(crate) mod losses;
 pub(crate) mod operators;
 mod options;
 mod pooling;
 mod quantiles;
 mod read;
 mod resample;
-mod safetensors;
+pub(crate) mod safetensors;
 mod select;
 mod shape;
 mod sparse;

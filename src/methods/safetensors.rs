@@ -124,8 +124,18 @@ pub fn save_safetensors<'a, N: AsRef<str>>(
     path: impl AsRef<Path>,
     tensors: impl IntoIterator<Item = (N, &'a Tensor)>,
 ) -> Result<()> {
-    watcher::check("save_safetensors()", "return the tensors and save them outside")?;
     let path = path.as_ref();
+    let bytes = serialise(path, tensors)?;
+    std::fs::write(path, bytes).map_err(|e| Error::file(path, e))
+}
+
+/// The bytes of a file of named tensors; errors name the file.
+#[track_caller]
+pub(crate) fn serialise<'a, N: AsRef<str>>(
+    path: &Path,
+    tensors: impl IntoIterator<Item = (N, &'a Tensor)>,
+) -> Result<Vec<u8>> {
+    watcher::check("save_safetensors()", "return the tensors and save them outside")?;
     let mut data: Vec<(String, DType, Vec<usize>, Vec<u8>)> = Vec::new();
     for (name, t) in tensors {
         let t = t.resolved()?;
@@ -151,6 +161,5 @@ pub fn save_safetensors<'a, N: AsRef<str>>(
                 .map_err(|e| Error::file(path, format!("tensor `{name}`: {e}")))
         })
         .collect::<Result<_>>()?;
-    let bytes = safetensors::serialize(views, None).map_err(|e| Error::file(path, e))?;
-    std::fs::write(path, bytes).map_err(|e| Error::file(path, e))
+    safetensors::serialize(views, None).map_err(|e| Error::file(path, e))
 }

@@ -205,6 +205,9 @@ pub(crate) fn interception() -> Option<String> {
     if super::python_dispatcher::is_enabled() {
         return Some("the PythonDispatcher".into());
     }
+    if TlsKeySets::current().included.has(DispatchKey::FuncTorchDynamicLayerFrontMode) {
+        return Some("a function transform (`func::grad`, `func::vmap` ...)".into());
+    }
     let kernels = DispatchKeySet::ALL_BACKENDS | DispatchKeySet::from(DispatchKey::Dense);
     if !(TlsKeySets::current().excluded & kernels).is_empty() {
         return Some("an `ExcludeGuard` that hides the kernels of backends".into());

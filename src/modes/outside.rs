@@ -6,8 +6,13 @@
 //! is noted even where the function swallows the error or could not be given one, and ends the
 //! capture.
 
+mod gradients;
 mod kept;
 
+pub(crate) use gradients::{
+    Gradient, check_history, grad_of, hooks_of, leave_eager, left_eager, meets_leaf, put_grad,
+    stands_for_computed, take_gradients, touches_grad,
+};
 pub(crate) use kept::{Kept, Remains};
 
 use super::functionalize::{self, Owner};
@@ -151,6 +156,10 @@ struct Watch {
     constants: Vec<Tensor>,
     /// The operators that calls went through, as of their first call.
     used: HashMap<OperatorHandle, u64>,
+    /// Tensors from outside whose `.grad` the function has read or set.
+    touched: Vec<gradients::Touched>,
+    /// Why the function has to run eagerly, if it does with gradients what no replay repeats.
+    eager: Option<String>,
     /// The thread's settings when the capture began.
     autocast: autocast::LowPrecisions,
     /// Which capture it is.
@@ -177,6 +186,8 @@ pub(crate) fn begin() {
         stand_ins: Vec::new(),
         constants: Vec::new(),
         used: HashMap::new(),
+        touched: Vec::new(),
+        eager: None,
         autocast: autocast::low_precisions(),
         id,
     };
@@ -187,6 +198,9 @@ pub(crate) fn begin() {
 pub(crate) fn end() {
     // dropped after the borrow: tensors go with it
     let gone = WATCH.take();
+    if let Some(w) = &gone {
+        w.touched.iter().for_each(gradients::Touched::put_back);
+    }
     if let Some(id) = gone.as_ref().and_then(|w| w.id) {
         elsewhere(|all| all.remove(&id));
     }
@@ -531,6 +545,13 @@ pub(crate) fn asks_autocast() {
     }
 }
 
+/// Another handle of a stand-in's value has been made, or of any other tensor's.
+pub(crate) fn known(t: &Tensor) {
+    if tracer::current().is_some() && functionalize::is_wrapper(t) {
+        made(t);
+    }
+}
+
 /// A stand-in has been made.
 pub(crate) fn made(t: &Tensor) {
     let stand_in = StandIn::new(t, tracer::operator_name(), tracer::operator_line());
@@ -539,15 +560,19 @@ pub(crate) fn made(t: &Tensor) {
 
 /// Forgets the stand-ins to which no handle is left.
 pub(crate) fn forget_dropped() {
-    let forgotten = with(|w| {
-        let all = std::mem::take(&mut w.stand_ins);
-        let (kept, dropped) = all.into_iter().partition(StandIn::is_alive);
-        w.stand_ins = kept;
-        let dropped: Vec<StandIn> = dropped;
-        dropped
-    });
-    // after the borrow: what they are made of goes with them
-    drop(forgotten);
+    loop {
+        let forgotten = with(|w| {
+            let all = std::mem::take(&mut w.stand_ins);
+            let (kept, dropped) = all.into_iter().partition(StandIn::is_alive);
+            w.stand_ins = kept;
+            let dropped: Vec<StandIn> = dropped;
+            dropped
+        });
+        // after the borrow: what they are made of goes with them, and what they are views of
+        if forgotten.is_none_or(|dropped| dropped.is_empty()) {
+            return;
+        }
+    }
 }
 
 /// The function has made a tensor from data.

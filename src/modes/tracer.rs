@@ -428,6 +428,12 @@ fn to_arg<V>(
 }
 
 impl Recording {
+    /// Adds an input that no tensor stands for yet.
+    pub(crate) fn input(&mut self, name: &str, meta: &TensorMeta) -> Tensor {
+        let value = self.graph.input(name, meta.clone());
+        traced(self.id, value, meta)
+    }
+
     /// Adds a parameter or input node for a real tensor and returns the traced tensor for it.
     pub(crate) fn leaf(&mut self, name: &str, t: &Tensor, input: bool) -> Tensor {
         let meta = t.meta();

@@ -4,13 +4,14 @@
 //! A bit is a dispatch key on the tensor: `Negative`, `Conjugate` or `ZeroTensor`. The kernels at
 //! those keys are in [`crate::modes::math_bits`] and [`crate::modes::zero_tensor`].
 
-use crate::dispatch::{DispatchKey, DispatchKeySet};
+use crate::dispatch::{DispatchKey, DispatchKeySet, grad_enabled};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::ops::copy;
 use crate::ops::foreign::is_foreign;
 use crate::ops::pointwise;
 use crate::ops::pointwise::complex;
+use crate::tensor::history::Kind;
 use crate::tensor::storage::Storage;
 use crate::tensor::{Tensor, access};
 use std::borrow::Cow;
@@ -21,11 +22,12 @@ use straightline_catalog::{
 
 pub(crate) fn neg_view(t: &Tensor) -> Result<Tensor> {
     let keys = t.key_set();
-    Ok(t.with_keys(if t.is_neg() {
+    let other = t.with_keys(if t.is_neg() {
         keys.remove(DispatchKey::Negative)
     } else {
         keys.add(DispatchKey::Negative)
-    }))
+    });
+    Ok(other.into_view_of(t, Kind::Neg, grad_enabled()))
 }
 
 pub(crate) fn resolve_neg(t: &Tensor) -> Result<Tensor> {
@@ -44,11 +46,12 @@ pub(crate) fn conj_view(t: &Tensor) -> Result<Tensor> {
         t.dtype()
     );
     let keys = t.key_set();
-    Ok(t.with_keys(if t.is_conj() {
+    let other = t.with_keys(if t.is_conj() {
         keys.remove(DispatchKey::Conjugate)
     } else {
         keys.add(DispatchKey::Conjugate)
-    }))
+    });
+    Ok(other.into_view_of(t, Kind::Conj, grad_enabled()))
 }
 
 pub(crate) fn conj(t: &Tensor) -> Result<Tensor> {

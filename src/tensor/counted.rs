@@ -72,6 +72,16 @@ impl<T: InCell> Counted<T> {
         self.count().load(Ordering::Acquire)
     }
 
+    /// The value, of which there is no other handle.
+    #[inline(always)]
+    pub(super) fn get_mut(&mut self) -> Option<&mut T> {
+        match self.handles() {
+            // SAFETY: this is the only handle, borrowed exclusively, and others come from it alone.
+            1 => Some(unsafe { &mut (*self.cell.as_ptr()).value }),
+            _ => None,
+        }
+    }
+
     #[inline(always)]
     fn count(&self) -> &AtomicUsize {
         // SAFETY: the cell lives as long as there are handles.

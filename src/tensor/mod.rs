@@ -9,6 +9,9 @@
 //! | `busy` | whether calls wait, and the error of those that do not get a storage |
 //! | `counted` | the shared handle behind tensors and storages |
 //! | `handles` | the handles of plans, which are not counted among others |
+//! | `history` | what a tensor knows about gradients |
+//! | `inference` | tensors made in inference mode |
+//! | `node` | the nodes of the graph that gradients flow through |
 //! | `access` | taking operands for the length of a kernel call |
 //! | `factory` | tensors from data, and data from tensors |
 //! | `methods` | the hand-written part of `Tensor`'s interface; operators add the rest |
@@ -42,11 +45,14 @@ mod generator;
 mod geometry;
 mod handles;
 mod held;
+pub(crate) mod history;
+pub(crate) mod inference;
 pub(crate) mod ints;
 mod kind;
 pub(crate) mod launch;
 pub(crate) mod literal;
 mod math_bits;
+pub(crate) mod node;
 mod opaque;
 mod other;
 pub(crate) mod placement;
@@ -74,6 +80,7 @@ use crate::error::Result;
 use counted::Counted;
 use geometry::Replaced;
 pub(crate) use handles::Held;
+use history::{History, View};
 use settled::Keys;
 pub(crate) use shape::check_sizes;
 use shape::{Parts, Shape, keys_of};
@@ -150,10 +157,12 @@ struct MadeDuringCapture(u64);
 
 pub(crate) struct TensorImpl {
     keys: Keys,
+    view: View,
     dtype: DType,
     device: Device,
     contiguous: bool,
     wrapped_number: bool,
+    /// The tensor itself takes part in gradients, not only its base.
     requires_grad: AtomicBool,
     /// Whether `extra` is void.
     settled: AtomicBool,
@@ -166,6 +175,7 @@ pub(crate) struct TensorImpl {
     extra: Option<Extra>,
     /// Replaces `offset`, `numel`, `contiguous`, `shape` and `storage` once they have changed.
     replaced: Replaced,
+    history: History,
 }
 
 impl Tensor {
@@ -412,18 +422,6 @@ impl Tensor {
     #[inline]
     pub fn is_wrapped_number(&self) -> bool {
         self.0.wrapped_number
-    }
-
-    /// Whether gradients are requested for this tensor.
-    #[inline]
-    pub fn requires_grad(&self) -> bool {
-        self.0.requires_grad.load(Ordering::Relaxed)
-    }
-
-    /// Sets [`Tensor::requires_grad`].
-    #[cfg(test)]
-    pub(crate) fn set_requires_grad(&self, on: bool) {
-        self.0.requires_grad.store(on, Ordering::Relaxed);
     }
 
     /// How many handles of this tensor exist.

@@ -22,6 +22,22 @@ impl Keys {
     pub(super) fn get(&self) -> DispatchKeySet {
         DispatchKeySet::from_raw(self.0.load(Ordering::Relaxed))
     }
+
+    /// With the mark of tensors that record.
+    #[inline(always)]
+    pub(super) fn marked(&self) -> DispatchKeySet {
+        DispatchKeySet::from_marked(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Sets or clears the mark.
+    #[inline]
+    pub(super) fn mark(&self, on: bool) {
+        let mark = DispatchKeySet::RECORDS.raw();
+        match on {
+            true => self.0.fetch_or(mark, Ordering::Release),
+            false => self.0.fetch_and(!mark, Ordering::Release),
+        };
+    }
 }
 
 impl Tensor {

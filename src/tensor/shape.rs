@@ -6,6 +6,7 @@
 
 use super::counted::{Cell, Counted, InCell};
 use super::geometry::Replaced;
+use super::history::{History, View};
 use super::settled::Keys;
 use super::{Extra, Tensor, TensorImpl};
 use crate::error::{Error, Result};
@@ -85,7 +86,11 @@ pub(super) fn keys_of(device: DeviceType) -> DispatchKeySet {
         }
         keys
     };
-    KEYS[device as usize]
+    let keys = KEYS[device as usize];
+    match super::inference::is_on() {
+        true => super::inference::without_autograd(keys),
+        false => keys,
+    }
 }
 
 const CELL: usize = size_of::<Cell<TensorImpl>>();
@@ -124,6 +129,8 @@ impl Tensor {
         // below exactly once before `adopt`; the inline parts have room for five.
         unsafe {
             (&raw mut (*p).keys).write(Keys::new(parts.keys));
+            (&raw mut (*p).view).write(View::none());
+            (&raw mut (*p).history).write(History::default());
             (&raw mut (*p).dtype).write(parts.dtype);
             (&raw mut (*p).device).write(parts.device);
             (&raw mut (*p).contiguous).write(parts.contiguous);

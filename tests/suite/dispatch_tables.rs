@@ -270,7 +270,10 @@ fn explained(k: K, theirs: Option<bool>, ours: Option<bool>) -> Option<&'static 
             Some("Functionalize: a composite that capture takes apart")
         }
         (_, Some(true)) | (Some(false), None) if matches!(k, K::Autograd | K::ADInplaceOrView) => {
-            Some("autograd: passed by until it lands")
+            Some("autograd: what the kernels do here, and operators that are passed by")
+        }
+        (None, Some(false)) if k == K::Autograd => {
+            Some("autograd: an `out` of a composite is refused here")
         }
         (None, Some(false)) if k == K::Meta => Some("Meta: the function of the CPU serves it here"),
         (Some(false), None) if k == K::Meta => Some("Meta: a composite serves it here"),

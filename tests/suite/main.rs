@@ -15,8 +15,10 @@
     reason = "tests write operands and tables out"
 )]
 
+mod autograd;
 mod checks_on_data;
 mod compile;
+mod compiled_training;
 mod complex;
 mod conformance;
 mod default_dtype;
@@ -45,5 +47,7 @@ mod random_stream;
 mod shape_inplace;
 mod support;
 mod threads;
+mod training;
+mod transforms;
 mod values;
 mod whole_calls;

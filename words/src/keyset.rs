@@ -26,6 +26,10 @@ const BACKEND_BITS: u32 = 16;
 const BACKENDS: u64 = 0xffff;
 const FULL: u64 = (1 << (BACKEND_BITS as usize + NUM_FUNCTIONALITIES - 1)) - 1;
 
+/// The bit of [`DispatchKeySet::RECORDS`], above all keys.
+const RECORDS: u64 = 1 << 62;
+const _: () = assert!(FULL & RECORDS == 0);
+
 /// Slots in an operator's table: the runtime keys and `Undefined`.
 pub const NUM_RUNTIME_ENTRIES: usize = 137;
 
@@ -151,6 +155,30 @@ impl DispatchKeySet {
     /// What a `Functionalize` kernel redispatches to.
     pub const AFTER_FUNCTIONALIZE: DispatchKeySet =
         DispatchKeySet::full_after(DispatchKey::Functionalize);
+
+    /// Not a key: the mark, in the set of a call, that an operand has a gradient or may get one.
+    /// Autograd kernels that have nothing to do without it are passed by where it is missing.
+    /// Tensors show no mark in their key sets, and no table has a slot for it.
+    pub const RECORDS: DispatchKeySet = DispatchKeySet(RECORDS);
+
+    /// Whether the set has the mark [`DispatchKeySet::RECORDS`].
+    #[inline]
+    pub const fn records(self) -> bool {
+        self.0 & RECORDS != 0
+    }
+
+    /// [`DispatchKeySet::from_raw`] that keeps the mark [`DispatchKeySet::RECORDS`].
+    #[inline]
+    pub const fn from_marked(bits: u64) -> DispatchKeySet {
+        DispatchKeySet(bits & (FULL | RECORDS))
+    }
+
+    /// The keys alone.
+    #[must_use]
+    #[inline]
+    pub const fn unmarked(self) -> DispatchKeySet {
+        DispatchKeySet(self.0 & FULL)
+    }
 
     /// The union of some keys. Aliases and `Undefined` add nothing.
     #[inline]

@@ -43,7 +43,7 @@ fn printed(flags: &[&str]) -> Result<String> {
 
 #[test]
 fn logits_and_greedy_sentences_are_the_golden_ones() -> Result<()> {
-    let generator = Generator::embedded()?;
+    let generator = Generator::open(None)?;
     let eager = |ids: &Tensor| generator.model.logits(ids);
     let compiled = |ids: &Tensor| generator.compiled.call(ids);
     let models: [(&str, Model<'_>); 2] = [("eager", &eager), ("compiled", &compiled)];

@@ -61,7 +61,7 @@ impl Embedder {
 }
 
 /// Word pieces, and what BERT puts around them.
-struct Tokenizer {
+pub(crate) struct Tokenizer {
     pieces: Kitoken,
     first: i64,
     last: i64,
@@ -70,7 +70,7 @@ struct Tokenizer {
 }
 
 impl Tokenizer {
-    fn open(path: &Path) -> Result<Tokenizer> {
+    pub(crate) fn open(path: &Path) -> Result<Tokenizer> {
         let mut definition =
             Definition::from_tokenizers_file(path).map_err(|e| in_file(path, e))?;
         let processing = &mut definition.config.processing;
@@ -90,7 +90,7 @@ impl Tokenizer {
         Ok(Tokenizer { pieces, first, last, longest: longest.unwrap_or(usize::MAX) })
     }
 
-    fn tokens(&self, text: &str) -> Result<Vec<i64>> {
+    pub(crate) fn tokens(&self, text: &str) -> Result<Vec<i64>> {
         let mut ids = vec![self.first];
         let pieces = self.pieces.encode(text, true)?;
         ids.extend(pieces.into_iter().map(i64::from).take(self.longest.saturating_sub(2)));

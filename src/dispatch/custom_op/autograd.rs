@@ -2,11 +2,13 @@
 
 use super::error::{CustomOpError, refuse};
 use super::{CustomOp, read, write};
-use crate::dispatch::value::Value;
+use crate::dispatch::operator::OperatorHandle;
+use crate::dispatch::value::{Stack, Value};
 use crate::error::Result;
 use crate::tensor::Tensor;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use straightline_catalog::keyset::DispatchKeySet;
 
 /// What the forward pass of a custom operator saves for its backward pass.
 #[derive(Clone, Default, Debug)]
@@ -48,14 +50,31 @@ impl AutogradFormula {
         grads: &[Option<Tensor>],
     ) -> Result<Vec<Option<Tensor>>> {
         let mut context = OpContext::default();
-        (self.setup)(&mut context, inputs, outputs)?;
-        let out = (self.backward)(&context, grads)?;
-        if out.len() != inputs.len() {
-            return Err(refuse(CustomOpError::Gradients {
-                op: self.op.clone(),
-                inputs: inputs.len(),
-                got: out.len(),
-            }));
+        self.set_up(&mut context, inputs, outputs)?;
+        self.gradients_of(&context, grads, inputs.len())
+    }
+
+    /// Lets the formula keep what its backward pass needs of a call.
+    pub(crate) fn set_up(
+        &self,
+        context: &mut OpContext,
+        inputs: &[Value],
+        outputs: &[Value],
+    ) -> Result<()> {
+        (self.setup)(context, inputs, outputs)
+    }
+
+    /// The gradients of a call's inputs, of which there are `inputs`.
+    pub(crate) fn gradients_of(
+        &self,
+        context: &OpContext,
+        grads: &[Option<Tensor>],
+        inputs: usize,
+    ) -> Result<Vec<Option<Tensor>>> {
+        let out = (self.backward)(context, grads)?;
+        if out.len() != inputs {
+            let (op, got) = (self.op.clone(), out.len());
+            return Err(refuse(CustomOpError::Gradients { op, inputs, got }));
         }
         Ok(out)
     }
@@ -66,8 +85,8 @@ impl CustomOp {
     /// what `backward` needs; `backward` computes the inputs' gradients, one or `None` for each,
     /// from those of the outputs.
     ///
-    /// The crate has no autograd engine yet, so nothing calls the formula by itself. It is stored,
-    /// and [`CustomOp::autograd_formula`] returns it.
+    /// Calls with an operand that wants a gradient use the formula in their backward pass; without
+    /// one, that pass is an error which names the operator.
     ///
     /// # Errors
     ///
@@ -89,11 +108,10 @@ impl CustomOp {
     ///         Ok(())
     ///     },
     /// )?;
-    /// let x = Tensor::from_vec([1f32, 2.0], 2)?;
-    /// let formula = op.autograd_formula().expect("it was just registered");
-    /// let ones = Tensor::from_vec([1f32, 1.0], 2)?;
-    /// let grads = formula.gradients(&[x.clone().into(), 3.0.into()], &[x.into()], &[Some(ones)])?;
-    /// assert_eq!(grads[0].as_ref().unwrap().to_vec::<f32>()?, [3.0, 3.0]);
+    /// let x = Tensor::from_vec([1f32, 2.0], 2)?.requires_grad_(true)?;
+    /// let scale = op.handle().typed::<(&'static Tensor, f64), Tensor>()?;
+    /// scale.call((&x, 3.0))?.sum()?.backward()?;
+    /// assert_eq!(x.grad().unwrap().to_vec::<f32>()?, [3.0, 3.0]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
     pub fn register_autograd(
@@ -123,5 +141,30 @@ impl CustomOp {
     /// The formula given to [`CustomOp::register_autograd`].
     pub fn autograd_formula(&self) -> Option<AutogradFormula> {
         read(&self.state.formula)
+    }
+}
+
+/// The autograd kernel of operators without one in the catalogue: what the `autograd` room sets.
+pub(crate) type Recorder =
+    fn(OperatorHandle, DispatchKeySet, &mut Stack, Option<AutogradFormula>) -> Result<()>;
+
+static RECORDER: OnceLock<Recorder> = OnceLock::new();
+
+/// Sets it, once.
+pub(crate) fn set_recorder(recorder: Recorder) {
+    // another one would be the same
+    let _ = RECORDER.set(recorder);
+}
+
+/// Records a call, or goes on below the autograd keys as long as there is no recorder.
+pub(in crate::dispatch) fn record(
+    op: OperatorHandle,
+    keys: DispatchKeySet,
+    stack: &mut Stack,
+    formula: Option<AutogradFormula>,
+) -> Result<()> {
+    match RECORDER.get() {
+        Some(record) => record(op, keys, stack, formula),
+        None => op.redispatch_boxed(keys & DispatchKeySet::AFTER_AUTOGRAD, stack),
     }
 }

@@ -10,6 +10,8 @@ mod builder;
 mod checks;
 mod error;
 
+pub(in crate::dispatch) use autograd::record;
+pub(crate) use autograd::set_recorder;
 pub use autograd::{AutogradFormula, OpContext};
 pub use builder::{CustomOpBuilder, custom_op};
 pub use error::CustomOpError;
@@ -82,12 +84,12 @@ impl CustomOp {
             None => trivial_fake(op, stack),
         });
         self.library.impl_at(&self.base, K::Meta, fake)?;
+        let state = self.state.clone();
         self.library.impl_at(
             &self.base,
             K::Autograd,
-            Kernel::boxed(|op, keys, stack| {
-                let _below = ExcludeGuard::below_autograd();
-                op.redispatch_boxed(keys & DispatchKeySet::AFTER_AUTOGRAD, stack)
+            Kernel::boxed(move |op, keys, stack| {
+                autograd::record(op, keys, stack, read(&state.formula))
             }),
         )?;
         if schema.is_mutable() || schema.is_view() {

@@ -25,6 +25,8 @@ pub(in crate::dispatch) struct OperatorEntry {
     slots: Table,
     definition: AtomicPtr<Definition>,
     pub(super) name: OperatorName,
+    /// The keys of kernels that only calls that record go to, in addition to the masks.
+    recording: AtomicU64,
     /// Counts the changes made by registrations.
     epoch: AtomicU64,
     /// Whether calls are shown to observers.
@@ -44,6 +46,7 @@ impl OperatorEntry {
         Box::leak(Box::new(OperatorEntry {
             slots: Slots::new(*MISSING, DispatchKeySet::FULL.raw()),
             definition: AtomicPtr::new(ptr::null_mut()),
+            recording: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
             observed: record::is_observed(&name),
             name,
@@ -103,6 +106,7 @@ impl OperatorEntry {
         let mut mask = DispatchKeySet::FULL;
         let mut by_backend = [DispatchKeySet::FULL; BackendComponent::ALL.len()];
         let mut records = [*MISSING; NUM_RUNTIME_ENTRIES];
+        let mut recording = 0;
         for (i, (key, why)) in layout.iter().enumerate() {
             records[i] = match (key, why) {
                 (Some(key), _) => active[*key as usize],
@@ -110,8 +114,12 @@ impl OperatorEntry {
                 (None, Provenance::AmbiguousAutogradOther) => *AMBIGUOUS,
                 (None, _) => continue,
             };
-            if records[i].kernel.is_fallthrough() {
+            let kernel = &records[i].kernel;
+            if kernel.is_fallthrough() || kernel.only_records() {
                 let slot = &SLOTS[i];
+                if kernel.only_records() {
+                    recording |= DispatchKeySet::FULL.raw() & !slot.skipped.raw();
+                }
                 let skipping = match slot.backend {
                     BackendComponent::Invalid => &mut mask,
                     b => &mut by_backend[b as usize - 1],
@@ -119,12 +127,25 @@ impl OperatorEntry {
                 *skipping = *skipping & slot.skipped;
             }
         }
+        self.recording.store(recording, Ordering::Release);
         self.slots.publish(&records, &by_backend.map(|b| (b & mask).raw()));
     }
 
     /// The set without the keys that this operator falls through.
     #[inline]
     pub(in crate::dispatch) fn masked(&self, keys: DispatchKeySet) -> DispatchKeySet {
+        match keys.records() {
+            true => {
+                let mask = self.slots.mask(|| keys.highest_backend_bit());
+                keys & DispatchKeySet::from_raw(mask | self.recording.load(Ordering::Acquire))
+            }
+            false => self.masked_silent(keys),
+        }
+    }
+
+    /// [`OperatorEntry::masked`] of a call that records nothing.
+    #[inline]
+    pub(super) fn masked_silent(&self, keys: DispatchKeySet) -> DispatchKeySet {
         let mask = self.slots.mask(|| keys.highest_backend_bit());
         keys & DispatchKeySet::from_raw(mask)
     }

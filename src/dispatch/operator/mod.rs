@@ -268,6 +268,11 @@ impl OperatorHandle {
 
     /// The dispatch keys that the arguments on top of the stack contribute.
     pub fn argument_keys(self, stack: &[Value]) -> DispatchKeySet {
+        self.call_keys(stack).unmarked()
+    }
+
+    /// The same, with the mark of calls that record.
+    fn call_keys(self, stack: &[Value]) -> DispatchKeySet {
         let Some(definition) = self.0.definition() else {
             return DispatchKeySet::EMPTY;
         };
@@ -288,7 +293,7 @@ impl OperatorHandle {
     /// The key set comes from the tensor arguments and the thread.
     #[track_caller]
     pub fn call_boxed(self, stack: &mut Stack) -> Result<()> {
-        let (full, special) = tls::enter(self.argument_keys(stack));
+        let (full, special) = tls::enter(self.call_keys(stack));
         let mut keys = self.0.masked(full);
         let mut record = self.0.lookup(keys);
         if record.standing != Standing::Kernel {
@@ -297,6 +302,9 @@ impl OperatorHandle {
         let called = if special {
             tls::set_line(Location::caller());
             self.call_boxed_special(keys, record, stack)
+        } else if full.records() {
+            let _line = tls::LineScope::enter(Location::caller());
+            record.kernel.call_boxed(self, keys, stack)
         } else {
             record.kernel.call_boxed(self, keys, stack)
         };
@@ -368,7 +376,7 @@ impl OperatorHandle {
 
     /// Calls the operator's own kernel at `key`, or else that key's fallback.
     pub fn call_boxed_for_key(self, key: DispatchKey, stack: &mut Stack) -> Result<()> {
-        let (full, special) = tls::enter(self.argument_keys(stack));
+        let (full, special) = tls::enter(self.call_keys(stack));
         let _step = self.step(special, key.into())?;
         let own = self.0.kernels().get(&key).map(|list| list[0]);
         let record = own.or_else(|| dispatcher::dispatcher().fallback(key));

@@ -60,6 +60,11 @@ impl<A, R> fmt::Debug for TypedHandle<A, R> {
 }
 
 impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
+    /// The operator with the types that its kernels have.
+    pub(in crate::dispatch) fn of(op: OperatorHandle) -> TypedHandle<A, R> {
+        TypedHandle { entry: op.0, types: PhantomData }
+    }
+
     /// The operator without its types.
     pub fn handle(self) -> OperatorHandle {
         OperatorHandle(self.entry)
@@ -80,10 +85,10 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
     #[inline]
     pub(crate) fn call_from(self, at: &'static Location<'static>, args: A::Items<'_>) -> Result<R> {
         let (full, special) = tls::enter(A::keys(&args));
-        if special {
-            return self.call_special(at, full, args);
+        if special | full.records() {
+            return self.call_special(at, full, special, args);
         }
-        let keys = self.entry.masked(full);
+        let keys = self.entry.masked_silent(full);
         let record = self.entry.lookup(keys);
         match record.unboxed {
             // SAFETY: unboxed records in this operator's table have the pinned signature, which
@@ -119,9 +124,25 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
         }
     }
 
-    #[cold]
+    /// A call that records, or one that somebody watches.
     #[inline(never)]
     fn call_special(
+        self,
+        at: &'static Location<'static>,
+        full: DispatchKeySet,
+        special: bool,
+        args: A::Items<'_>,
+    ) -> Result<R> {
+        if special {
+            return self.call_watched(at, full, args);
+        }
+        let _line = tls::LineScope::enter(at);
+        self.run(Some(full), self.entry.masked(full), args)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn call_watched(
         self,
         at: &'static Location<'static>,
         full: DispatchKeySet,

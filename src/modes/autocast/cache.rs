@@ -1,5 +1,6 @@
 //! The cast cache: a parameter that several operators use is cast once.
 
+use crate::dispatch::grad_enabled;
 use crate::error::Result;
 use crate::modes::tracer;
 use crate::tensor::Tensor;
@@ -63,6 +64,8 @@ pub(super) fn cached(
     let key = (t.id(), dtype);
     let found = CASTS.with_borrow(|casts| {
         let found = casts.get(&key).filter(|c| c.version == t.storage().version());
+        // what was cast without recording has no gradient
+        let found = found.filter(|c| c.cast.requires_grad() || !grad_enabled());
         found.map(|c| c.cast.clone())
     });
     if let Some(found) = found {
@@ -74,7 +77,8 @@ pub(super) fn cached(
     let gone: Vec<Cast> = CASTS.with_borrow_mut(|casts| {
         let gone = casts
             .iter()
-            .filter(|(_, c)| c.source.handles() == 1)
+            // the cast's own history holds its source as well
+            .filter(|(_, c)| c.source.handles() == 1 + usize::from(c.cast.requires_grad()))
             .map(|(key, _)| *key)
             .collect::<Vec<_>>();
         let mut gone: Vec<Cast> = gone.iter().filter_map(|key| casts.remove(key)).collect();

@@ -208,7 +208,7 @@ fn the_wrapper_casts_and_calls_again_from_the_top() {
 #[test]
 fn parameters_are_cast_once() {
     let w = ones(DType::F32);
-    w.set_requires_grad(true);
+    w.mark_requires_grad(true);
     let x = ones(DType::BF16);
     let casts = |f: &dyn Fn()| {
         let (_, lines) = capture(f);
@@ -243,12 +243,12 @@ fn parameters_are_cast_once() {
         assert_eq!(casts(&|| drop(x.mm(&other).unwrap())), 1);
         assert_eq!(cache::len(), 1);
         let temporary = ones(DType::F32);
-        temporary.set_requires_grad(true);
+        temporary.mark_requires_grad(true);
         x.mm(&temporary).unwrap();
         assert_eq!(cache::len(), 2);
         drop(temporary);
         let another = ones(DType::F32);
-        another.set_requires_grad(true);
+        another.mark_requires_grad(true);
         x.mm(&another).unwrap();
         assert_eq!(cache::len(), 2);
     }

@@ -7,6 +7,7 @@
 
 use super::storage::{FunctionalStorage, Layout, ViewStep};
 use super::wrapper::{build, has_grown, is_written, wrapper_of};
+use crate::dispatch::DispatchKey;
 use crate::dispatch::{Value, handle_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::modes::{outside, tracer};
@@ -172,6 +173,25 @@ pub(crate) fn original(t: &Tensor) -> Option<(Tensor, Owner)> {
         let leaf = l.list.iter().find(of)?;
         Some((leaf.real.clone(), leaf.owner.clone()))
     })
+}
+
+/// Whether a tensor that the captured function holds was there before: an argument or closed over.
+pub(crate) fn is_outside(t: &Tensor) -> bool {
+    const LAYERS: [DispatchKey; 2] =
+        [DispatchKey::FuncTorchGradWrapper, DispatchKey::FuncTorchBatched];
+    match wrapper_of(t) {
+        // a transform within the function has made it
+        None if LAYERS.iter().any(|key| t.key_set().has(*key)) => false,
+        None => t.made_during_capture().is_none(),
+        Some(_) => LEAVES
+            .with_borrow(|l| l.list.iter().any(|l| !l.made_inside && l.wrapper.same_handle(t))),
+    }
+}
+
+/// How often the captured function has written the memory of a tensor that it closes over.
+pub(crate) fn stand_in_writes(t: &Tensor) -> u64 {
+    let id = t.storage().id();
+    LEAVES.with_borrow(|l| l.stand_ins.get(&id).map_or(0, Storage::version))
 }
 
 /// The wrapper of a tensor that the function closes over.

@@ -20,6 +20,7 @@
 //! | `wrapper` | wrapper tensors: wrap, sync, commit |
 //! | `leaves` | tensors from outside: arguments and closed-over ones, and which share memory |
 //! | `kernels` | what happens to a functional operator, a view, a write |
+//! | `views` | view operators |
 //! | `overlaps` | what kernels check of memory that a call writes |
 //! | `kinds` | sparse, quantized and nested operands: their dense parts |
 //! | `forms` | the functional variant of an operator that writes |
@@ -40,20 +41,22 @@ pub(crate) mod random;
 mod reshape;
 mod settle;
 mod storage;
+mod views;
 mod wrapper;
 
 pub(crate) use derived::{called, derived};
 pub(crate) use kernels::{composite, kernel, parts};
 pub(crate) use leaves::{
     InputSlot, Leaf, MergedStorages, Owner, arguments_behind, begin, conflicts, is_merged,
-    is_written_constant, leaves, original, source, sources, take_leaves, wrap_argument,
+    is_outside, is_written_constant, leaves, original, source, sources, stand_in_writes,
+    take_leaves, wrap_argument,
 };
 pub(crate) use settle::{
     Memory, base, copy_in, memory, settle_constant, settle_in, settle_with, written_stand_in,
 };
 pub(crate) use wrapper::{
     Bits, Place, bits, covers, is_wrapper, is_written, made_inside, place, share_memory, unwrap,
-    used_elsewhere, whole_base, whole_memory,
+    used_elsewhere, whole_base, whole_memory, wrap_value,
 };
 
 use crate::dispatch::{DispatchKey, DispatchKeySet, ExcludeGuard, TlsKeySets};

@@ -2,9 +2,9 @@
 //! memory of its own where it has to grow.
 
 use super::below;
-use super::kernels::as_strided;
 use super::leaves::{Leaf, as_strided_step, leaves};
 use super::storage::{FunctionalStorage, Layout};
+use super::views::as_strided;
 use super::wrapper::{
     Behind, behind, bits, in_dtype, is_wrapper, replace, take_memory, take_place, wrapped,
     wrapper_of,
@@ -225,7 +225,10 @@ fn sole_owner(t: &Tensor) -> Result<Arc<Behind>> {
             && old.storage.real == Some(leaf.real.storage().id())
     };
     outside::forget_dropped();
-    if Arc::strong_count(&old.storage) > 1 || leaves().iter().any(beside) {
+    // what the tensor itself is a view of, and nobody has any more
+    let base = t.base().filter(|base| base.outside_handles() == 1).and_then(wrapper_of);
+    let owners = 1 + usize::from(base.is_some_and(|b| Arc::ptr_eq(&b.storage, &old.storage)));
+    if Arc::strong_count(&old.storage) > owners || leaves().iter().any(beside) {
         return Err(outside::limit(
             "a tensor that grows and shares its memory with others cannot be captured: take a copy first (`copied()`)",
         ));

@@ -153,9 +153,15 @@ impl FunctionalStorage {
 
     /// Queues a write.
     pub(super) fn commit_update(&self, update: Update) {
-        let mut state = lock(&self.state);
-        state.pending.push(update);
-        state.generation += 1;
+        {
+            let mut state = lock(&self.state);
+            state.pending.push(update);
+            state.generation += 1;
+        }
+        // what a gradient keeps of the old value must not be taken for the new one
+        if let Some(guard) = self.stand_in.try_hold() {
+            self.stand_in.count_write(&guard);
+        }
     }
 
     /// Applies the queued writes; the value of the base, and its generation.

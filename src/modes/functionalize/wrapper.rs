@@ -3,11 +3,12 @@
 use super::below;
 use super::leaves;
 use super::storage::{Chain, FunctionalStorage, Layout, Update, ViewStep, lock, replay};
-use crate::dispatch::{DispatchKey, DispatchKeySet};
+use crate::dispatch::{DispatchKey, DispatchKeySet, grad_enabled};
 use crate::error::{Error, Result};
 use crate::modes::{outside, tracer};
 use crate::ops::aten;
 use crate::tensor::Tensor;
+use crate::tensor::history::Kind;
 use crate::tensor::storage::Storage;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -94,6 +95,11 @@ pub(super) fn grow(t: &Tensor, behind: Behind) {
     }
 }
 
+/// A wrapper of a value that stands for no tensor from outside.
+pub(crate) fn wrap_value(value: &Tensor) -> Tensor {
+    wrap(value, 0)
+}
+
 /// Whether the tensor is a wrapper.
 pub(crate) fn is_wrapper(t: &Tensor) -> bool {
     wrapper(t).is_some()
@@ -106,6 +112,18 @@ pub(super) fn build(
     like: &Tensor,
     layout: &Layout,
     value: Option<Tensor>,
+) -> Tensor {
+    build_view(storage, chain, like, layout, value, None)
+}
+
+/// [`build`]; for gradients a view of `of`, if that is given.
+pub(super) fn build_view(
+    storage: Arc<FunctionalStorage>,
+    chain: Chain,
+    like: &Tensor,
+    layout: &Layout,
+    value: Option<Tensor>,
+    of: Option<(&Tensor, Kind)>,
 ) -> Tensor {
     let stand_in = storage.stand_in.clone();
     let wrapper = Wrapper {
@@ -124,6 +142,14 @@ pub(super) fn build(
         Some(Arc::new(wrapper)),
     );
     let t = if like.is_wrapped_number() { t.into_wrapped_number() } else { t };
+    let t = match of {
+        Some((of, kind)) => {
+            let t = t.into_view_of(of, kind, grad_enabled());
+            t.set_view_version(t.writes());
+            t
+        }
+        None => t,
+    };
     outside::made(&t);
     t
 }

@@ -58,8 +58,22 @@ impl Remains {
     /// function returned.
     pub(crate) fn kept(self, result: &[&Tensor]) -> Kept {
         let mut kept = Kept::default();
-        let stand_ins = self.stand_ins.into_iter();
-        kept.stand_ins = stand_ins.filter(|s| s.is_kept(result)).collect();
+        // what gradients keep of the function's values is not kept by the function
+        let histories = self.stand_ins.iter().map(|s| s.tensor.history().grad_fn.take());
+        let histories: Vec<_> = histories.collect();
+        drop(histories);
+        // a result holds what it is a view of, and so does a stand-in that nobody has any more
+        let bases = result.iter().flat_map(|t| std::iter::successors(t.base(), |t| t.base()));
+        let result: Vec<&Tensor> = result.iter().copied().chain(bases).collect();
+        let result = &result[..];
+        kept.stand_ins = self.stand_ins;
+        loop {
+            let before = kept.stand_ins.len();
+            kept.stand_ins.retain(|s| s.is_kept(result));
+            if kept.stand_ins.len() == before {
+                break;
+            }
+        }
         for (t, written) in self.constants {
             // from now on it is an ordinary tensor
             t.settle(t.key_set());

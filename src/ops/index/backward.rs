@@ -58,6 +58,45 @@ pub(crate) fn diagonal_backward(
     aten::diagonal_scatter(&zeros, &spread(grad, &part)?, offset, dim1, dim2)
 }
 
+/// The same three outside of captures, which see values and not writes: the gradient is written into
+/// its part of zeros, so that these are filled once and never copied.
+pub(crate) fn select_backward_written(
+    grad: &Tensor,
+    sizes: &[i64],
+    dim: i64,
+    index: i64,
+) -> Result<Tensor> {
+    let zeros = zeros(grad, sizes)?;
+    aten::copy_(&aten::select_int(&zeros, dim, index)?, grad, false)?;
+    Ok(zeros)
+}
+
+pub(crate) fn slice_backward_written(
+    grad: &Tensor,
+    sizes: &[i64],
+    dim: i64,
+    start: i64,
+    end: i64,
+    step: i64,
+) -> Result<Tensor> {
+    let zeros = zeros(grad, sizes)?;
+    let part = aten::slice_tensor(&zeros, dim, Some(start), Some(end), step)?;
+    aten::copy_(&part, grad, false)?;
+    Ok(zeros)
+}
+
+pub(crate) fn diagonal_backward_written(
+    grad: &Tensor,
+    sizes: &[i64],
+    offset: i64,
+    dim1: i64,
+    dim2: i64,
+) -> Result<Tensor> {
+    let zeros = zeros(grad, sizes)?;
+    aten::copy_(&aten::diagonal(&zeros, offset, dim1, dim2)?, grad, false)?;
+    Ok(zeros)
+}
+
 pub(crate) fn index_select_backward(
     grad: &Tensor,
     sizes: &[i64],

@@ -11,6 +11,26 @@ pub(crate) fn slogdet(a: &Tensor) -> Result<(Tensor, Tensor)> {
     Ok((sign, log))
 }
 
+/// Whether a gradient may be asked for, which needs the vectors that go with the values.
+fn needs_vectors(a: &Tensor) -> bool {
+    a.requires_grad() && crate::autograd::grad_enabled()
+}
+
+pub(crate) fn svdvals(a: &Tensor, driver: Option<&str>) -> Result<Tensor> {
+    Ok(aten::_linalg_svd(a, false, needs_vectors(a), driver)?.1)
+}
+
+pub(crate) fn eigvalsh(a: &Tensor, uplo: &str) -> Result<Tensor> {
+    Ok(aten::_linalg_eigh(a, uplo, needs_vectors(a))?.0)
+}
+
+pub(crate) fn eigvals(a: &Tensor) -> Result<Tensor> {
+    match needs_vectors(a) {
+        true => Ok(aten::linalg_eig(a)?.0),
+        false => aten::_linalg_eigvals(a),
+    }
+}
+
 /// NaN where a real determinant is negative.
 pub(crate) fn logdet(a: &Tensor) -> Result<Tensor> {
     let (sign, log) = slogdet(a)?;

@@ -10,15 +10,22 @@ use crate::tensor::launch;
 use straightline_catalog::{DType, Scalar};
 use straightline_runtime::cpu::kernels::bins as kernels;
 
-/// The negative logarithms of the probabilities, and the parts that they add up from.
-pub(crate) fn forward(
+/// A call's sizes, after all checks.
+struct Sizes {
+    steps: i64,
+    batch: i64,
+    classes: i64,
+    /// Of the parts that a loss adds up from: twice the longest target and one.
+    width: i64,
+}
+
+fn check(
     log_probs: &Tensor,
     targets: &Tensor,
     input_lengths: &[i64],
     target_lengths: &[i64],
     blank: i64,
-    _zero_infinity: bool,
-) -> Result<(Tensor, Tensor)> {
+) -> Result<Sizes> {
     let refuse = |text: String| Err(Error::runtime(format!("ctc_loss: {text}")));
     let [steps, batch, classes] = *log_probs.sizes() else {
         return refuse(format!(
@@ -61,49 +68,137 @@ pub(crate) fn forward(
             ));
         }
     }
-    let device = log_probs.device();
     let width = longest.saturating_mul(2).saturating_add(1);
+    Ok(Sizes { steps, batch, classes, width })
+}
+
+/// The labels of each sequence.
+fn labels_of(targets: &Tensor, target_lengths: &[i64], classes: usize) -> Result<Vec<Vec<usize>>> {
+    let labels = copy::to_dtype(targets, DType::I64)?.to_vec::<i64>()?;
+    let mut begin = 0;
+    (target_lengths.iter().enumerate())
+        .map(|(i, n)| {
+            if let [_, columns] = *targets.sizes() {
+                begin = i * columns as usize;
+            }
+            let own = begin..begin + *n as usize;
+            begin = own.end;
+            let known = |l: &i64| match usize::try_from(*l) {
+                Ok(l) if l < classes => Ok(l),
+                _ => Err(Error::runtime(format!(
+                    "ctc_loss: the label {l} is not within 0..{classes}"
+                ))),
+            };
+            labels[own].iter().map(known).collect()
+        })
+        .collect()
+}
+
+/// A row of steps for each sequence, in the dtype of computation.
+fn by_batch(t: &Tensor) -> Result<Tensor> {
+    let t = crate::ops::view::transpose(t, 0, 1)?;
+    copy::clone_contiguous(&copy::to_dtype(&t, DType::F64)?)
+}
+
+/// The negative logarithms of the probabilities, and the parts that they add up from.
+pub(crate) fn forward(
+    log_probs: &Tensor,
+    targets: &Tensor,
+    input_lengths: &[i64],
+    target_lengths: &[i64],
+    blank: i64,
+    _zero_infinity: bool,
+) -> Result<(Tensor, Tensor)> {
+    let Sizes { steps, batch, classes, width } =
+        check(log_probs, targets, input_lengths, target_lengths, blank)?;
+    let device = log_probs.device();
     let mut loss = Tensor::allocate_contiguous(DType::F64, device, &[batch])?;
     let mut alpha = Tensor::allocate_contiguous(DType::F64, device, &[batch, steps, width])?;
     if loss.storage().has_data() {
         copy::fill_(&alpha, Scalar::Float(f64::NEG_INFINITY))?;
-        let by_batch = crate::ops::view::transpose(log_probs, 0, 1)?;
-        let x = copy::clone_contiguous(&copy::to_dtype(&by_batch, DType::F64)?)?;
-        let labels = copy::to_dtype(targets, DType::I64)?.to_vec::<i64>()?;
+        let x = by_batch(log_probs)?;
+        let labels = labels_of(targets, target_lengths, classes as usize)?;
         launch::run([&mut loss, &mut alpha], &x, |[loss, alpha], x| {
             let (x, loss, alpha) = (x.slice::<f64>()?, loss.slice::<f64>()?, alpha.slice::<f64>()?);
             let (steps, classes, width) = (steps as usize, classes as usize, width as usize);
             let (row, part) = (steps * classes, steps * width);
-            let mut begin = 0;
             for (i, loss) in loss.iter_mut().enumerate() {
-                let (n, m) = (target_lengths[i] as usize, input_lengths[i] as usize);
-                if let [_, columns] = *targets.sizes() {
-                    begin = i * columns as usize;
-                }
-                let own: Vec<usize> = (labels[begin..begin + n].iter())
-                    .map(|l| match usize::try_from(*l) {
-                        Ok(l) if l < classes => Ok(l),
-                        _ => Err(Error::runtime(format!(
-                            "ctc_loss: the label {l} is not within 0..{classes}"
-                        ))),
-                    })
-                    .collect::<Result<_>>()?;
-                begin += n;
                 *loss = kernels::ctc(
                     &x[i * row..(i + 1) * row],
                     classes,
-                    m,
-                    &own,
+                    input_lengths[i] as usize,
+                    &labels[i],
                     blank as usize,
                     &mut alpha[i * part..(i + 1) * part],
                     width,
                 );
             }
-            Ok(())
+            Ok::<(), Error>(())
         })?;
     }
     let of_dtype = |t: &Tensor| copy::to_dtype(t, log_probs.dtype());
     Ok((of_dtype(&loss)?, of_dtype(&alpha)?))
+}
+
+/// The gradient with respect to the logarithms of probabilities, which are taken for a log-softmax.
+#[allow(clippy::too_many_arguments, reason = "the schema's arguments")]
+pub(crate) fn backward(
+    grad: &Tensor,
+    log_probs: &Tensor,
+    targets: &Tensor,
+    input_lengths: &[i64],
+    target_lengths: &[i64],
+    loss: &Tensor,
+    alpha: &Tensor,
+    blank: i64,
+    zero_infinity: bool,
+) -> Result<Tensor> {
+    let Sizes { steps, batch, classes, width } =
+        check(log_probs, targets, input_lengths, target_lengths, blank)?;
+    ensure_shape!(
+        grad.sizes() == [batch]
+            && loss.sizes() == [batch]
+            && alpha.sizes() == [batch, steps, width],
+        "ctc_loss_backward: gradients of sizes {:?}, losses of {:?} and log_alpha of {:?} do not belong to a batch of {batch} with {steps} steps and {width} parts",
+        grad.sizes(),
+        loss.sizes(),
+        alpha.sizes()
+    );
+    let mut out = Tensor::allocate_contiguous(DType::F64, grad.device(), &[batch, steps, classes])?;
+    if out.storage().has_data() {
+        copy::fill_(&out, Scalar::Int(0))?;
+        let x = by_batch(log_probs)?;
+        let plain = |t: &Tensor| copy::to_contiguous(&copy::to_dtype(t, DType::F64)?);
+        let (grad, loss, alpha) = (plain(grad)?, plain(loss)?, plain(alpha)?);
+        let labels = labels_of(targets, target_lengths, classes as usize)?;
+        launch::run(&mut out, [&x, &grad, &loss, &alpha], |out, ins| {
+            let [x, grad, loss, alpha] = ins;
+            let (x, grad) = (x.slice::<f64>()?, grad.slice::<f64>()?);
+            let (loss, alpha) = (loss.slice::<f64>()?, alpha.slice::<f64>()?);
+            let out = out.slice::<f64>()?;
+            let (steps, classes, width) = (steps as usize, classes as usize, width as usize);
+            let (row, part) = (steps * classes, steps * width);
+            for (i, labels) in labels.iter().enumerate() {
+                if zero_infinity && loss[i] == f64::INFINITY {
+                    continue;
+                }
+                let taken = input_lengths[i] as usize * classes;
+                kernels::ctc_gradient(
+                    &x[i * row..(i + 1) * row],
+                    classes,
+                    labels,
+                    blank as usize,
+                    &alpha[i * part..(i + 1) * part],
+                    width,
+                    (loss[i], grad[i]),
+                    &mut out[i * row..i * row + taken],
+                );
+            }
+            Ok::<(), Error>(())
+        })?;
+    }
+    let by_step = crate::ops::view::transpose(&out, 0, 1)?;
+    copy::to_contiguous(&copy::to_dtype(&by_step, log_probs.dtype())?)
 }
 
 /// Lengths out of tensors of integers.
@@ -124,6 +219,33 @@ pub(crate) fn forward_tensors(
     let input_lengths = lengths(input_lengths, "input_lengths")?;
     let target_lengths = lengths(target_lengths, "target_lengths")?;
     forward(log_probs, targets, &input_lengths, &target_lengths, blank, zero_infinity)
+}
+
+#[allow(clippy::too_many_arguments, reason = "the schema's arguments")]
+pub(crate) fn backward_tensors(
+    grad: &Tensor,
+    log_probs: &Tensor,
+    targets: &Tensor,
+    input_lengths: &Tensor,
+    target_lengths: &Tensor,
+    loss: &Tensor,
+    alpha: &Tensor,
+    blank: i64,
+    zero_infinity: bool,
+) -> Result<Tensor> {
+    let input_lengths = lengths(input_lengths, "input_lengths")?;
+    let target_lengths = lengths(target_lengths, "target_lengths")?;
+    backward(
+        grad,
+        log_probs,
+        targets,
+        &input_lengths,
+        &target_lengths,
+        loss,
+        alpha,
+        blank,
+        zero_infinity,
+    )
 }
 
 /// With a batch, which a single sequence is made one of.

@@ -1,5 +1,6 @@
 //! Complex tensors: their parts as real tensors and back, angles, signs, inner products.
 
+use crate::dispatch::grad_enabled;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::ops::common::{broadcast, check_devices, float_of, result_strides};
@@ -9,6 +10,7 @@ use crate::ops::math_bits;
 use crate::ops::matmul;
 use crate::ops::pointwise;
 use crate::tensor::Tensor;
+use crate::tensor::history::Kind;
 use crate::tensor::launch;
 use straightline_catalog::prims::UnaryOp;
 use straightline_catalog::{DType, Dims, Scalar};
@@ -16,7 +18,8 @@ use straightline_runtime::cpu::kernels::complex::{self, Function};
 
 /// Another tensor over the same memory, with elements of another dtype; the bits stay.
 fn reinterpret(t: &Tensor, dtype: DType, sizes: Dims, strides: Dims, offset: i64) -> Tensor {
-    Tensor::build_with(
+    let kind = if dtype.is_complex() { Kind::Complex } else { Kind::Real };
+    let other = Tensor::build_with(
         t.storage().clone(),
         dtype,
         t.device(),
@@ -25,7 +28,8 @@ fn reinterpret(t: &Tensor, dtype: DType, sizes: Dims, strides: Dims, offset: i64
         offset,
         t.key_set(),
         None,
-    )
+    );
+    other.into_view_of(t, kind, grad_enabled())
 }
 
 pub(crate) fn view_as_real(t: &Tensor) -> Result<Tensor> {

@@ -268,11 +268,13 @@ pub(crate) fn unflatten(t: &Tensor, dim: i64, sizes: &[i64]) -> Result<Tensor> {
 
 /// Their results are no views by their schemas, so that math bits are carried out first.
 pub(crate) fn unsafe_split(t: &Tensor, size: i64, dim: i64) -> Result<Vec<Tensor>> {
-    aten::split_tensor(&t.resolve_conj()?.resolve_neg()?, size, dim)
+    let parts = aten::split_tensor(&t.resolve_conj()?.resolve_neg()?, size, dim)?;
+    Ok(parts.into_iter().map(Tensor::into_no_view).collect())
 }
 
 pub(crate) fn unsafe_split_with_sizes(t: &Tensor, sizes: &[i64], dim: i64) -> Result<Vec<Tensor>> {
-    aten::split_with_sizes(&t.resolve_conj()?.resolve_neg()?, sizes, dim)
+    let parts = aten::split_with_sizes(&t.resolve_conj()?.resolve_neg()?, sizes, dim)?;
+    Ok(parts.into_iter().map(Tensor::into_no_view).collect())
 }
 
 pub(crate) fn unsafe_chunk(t: &Tensor, chunks: i64, dim: i64) -> Result<Vec<Tensor>> {

@@ -1,12 +1,14 @@
 //! Views beside the everyday ones, the inverses of views (`*_scatter`), and the functional forms of
 //! operators that overwrite.
 
+use crate::dispatch::grad_enabled;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::ops::common::wrap_dim;
 use crate::ops::copy::{clone_with_strides, copy_, fill};
 use crate::ops::view;
 use crate::tensor::Tensor;
+use crate::tensor::history::Kind;
 use straightline_catalog::{DType, Dims, Scalar};
 
 // ---- views ------------------------------------------------------------------------------------
@@ -68,7 +70,8 @@ pub(crate) fn view_dtype(t: &Tensor, dtype: DType) -> Result<Tensor> {
         }
     }
     let storage = t.storage().clone();
-    Ok(Tensor::build(storage, dtype, t.device(), &sizes, &strides, offset))
+    let other = Tensor::build(storage, dtype, t.device(), &sizes, &strides, offset);
+    Ok(other.into_view_of(t, Kind::DType, grad_enabled()))
 }
 
 pub(crate) fn movedim(t: &Tensor, source: &[i64], destination: &[i64]) -> Result<Tensor> {

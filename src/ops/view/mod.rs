@@ -4,9 +4,11 @@ pub(crate) mod arrange;
 pub(crate) mod copies;
 pub(crate) mod geometry;
 
+use crate::dispatch::grad_enabled;
 use crate::error::{Error, Result};
 use crate::ops::common::wrap_dim;
 use crate::tensor::Tensor;
+use crate::tensor::history::Creation;
 use straightline_catalog::view::{self, ViewMap, infer_sizes, view_strides};
 use straightline_catalog::{Dims, MemoryFormat, layout};
 
@@ -14,7 +16,7 @@ use straightline_catalog::{Dims, MemoryFormat, layout};
 #[inline(always)]
 fn through(t: &Tensor, map: &ViewMap) -> Result<Tensor> {
     let (sizes, strides, offset) = map.strides(t.sizes(), t.strides(), t.storage_offset())?;
-    Ok(t.with_geometry(&sizes, &strides, offset))
+    Ok(t.view_with(grad_enabled(), &sizes, &strides, offset))
 }
 
 pub(crate) fn view(t: &Tensor, size: &[i64]) -> Result<Tensor> {
@@ -33,7 +35,7 @@ pub(crate) fn reshape(t: &Tensor, size: &[i64]) -> Result<Tensor> {
 
 /// `reshape` for kernels, which call no operators: a view where strides allow, else of a copy.
 pub(crate) fn reshape_own(t: &Tensor, size: &[i64]) -> Result<Tensor> {
-    view(&crate::ops::copy::to_contiguous(t)?, size)
+    unsafe_view(&crate::ops::copy::to_contiguous(t)?, size)
 }
 
 pub(crate) fn flatten(t: &Tensor, start: i64, end: i64) -> Result<Tensor> {
@@ -152,12 +154,23 @@ pub(crate) fn as_strided(
         t.dtype().size(),
         t.storage().bytes()
     );
-    Ok(t.with_geometry(Dims::from_slice(size), Dims::from_slice(stride), offset))
+    Ok(t.view_with(grad_enabled(), Dims::from_slice(size), Dims::from_slice(stride), offset))
 }
 
-/// Another handle with an identity of its own (`alias`, `detach`).
+/// The elements in another shape, by an operator whose result is no view as gradients see it.
+pub(crate) fn unsafe_view(t: &Tensor, size: &[i64]) -> Result<Tensor> {
+    Ok(view(t, size)?.into_no_view())
+}
+
+/// The same memory apart from the history of its values.
+pub(crate) fn detach(t: &Tensor) -> Result<Tensor> {
+    Ok(alias(t)?.into_no_view())
+}
+
+/// Another handle with an identity of its own.
 pub(crate) fn alias(t: &Tensor) -> Result<Tensor> {
-    Ok(t.with_geometry(
+    Ok(t.view_with(
+        grad_enabled(),
         Dims::from_slice(t.sizes()),
         Dims::from_slice(t.strides()),
         t.storage_offset(),
@@ -182,9 +195,10 @@ pub(crate) fn split_sizes(t: &Tensor, sizes: &[i64], dim: i64) -> Result<Vec<Ten
     sizes
         .iter()
         .map(|size| {
-            let part = crate::ops::aten::slice_tensor(t, d as i64, Some(at), Some(at + size), 1);
+            let part = crate::ops::aten::slice_tensor(t, d as i64, Some(at), Some(at + size), 1)?;
             at += size;
-            part
+            part.set_creation(Creation::Several);
+            Ok(part)
         })
         .collect()
 }
@@ -218,5 +232,10 @@ pub(crate) fn unbind(t: &Tensor, dim: i64) -> Result<Vec<Tensor>> {
         .sizes()
         .get(d)
         .ok_or_else(|| Error::index("Dimension specified as 0 but tensor has no dimensions"))?;
-    (0..n).map(|i| crate::ops::aten::select_int(t, d as i64, i)).collect()
+    let part = |i| {
+        let part = crate::ops::aten::select_int(t, d as i64, i)?;
+        part.set_creation(Creation::Several);
+        Ok(part)
+    };
+    (0..n).map(part).collect()
 }

@@ -384,8 +384,8 @@ fn section_8_redispatch() {
     let f = lib.def("f(Tensor x, int how) -> Tensor").unwrap();
     let typed = f.typed::<(&Tensor, i64), Tensor>().unwrap();
     lib.impl_at("f", K::CUDA, answers(&log, "CUDA")).unwrap();
-    let mut between = Library::fallbacks(K::FuncTorchDynamicLayerBackMode).unwrap();
-    between.fallback(passes_on(&log, "Profiler", K::FuncTorchDynamicLayerBackMode)).unwrap();
+    let between = K::FuncTorchDynamicLayerBackMode;
+    lib.impl_at("f", between, passes_on(&log, "Profiler", between)).unwrap();
     let noted = log.clone();
     lib.impl_at(
         "f",

@@ -104,8 +104,10 @@ fn linear_traced_step_by_step() {
 
     // with every other thing that may be on: what is between autograd and the backend sees the
     // parts, what is above autograd sees linear itself
-    let mut low = Library::fallbacks(K::FuncTorchDynamicLayerBackMode).unwrap();
-    low.fallback(passes_on(&log, "between", K::FuncTorchDynamicLayerBackMode)).unwrap();
+    let mut low = Library::implementation("aten", K::FuncTorchDynamicLayerBackMode).unwrap();
+    for part in ["t", "addmm"] {
+        low.impl_(part, passes_on(&log, "between", K::FuncTorchDynamicLayerBackMode)).unwrap();
+    }
     let mut high = Library::fallbacks(K::TESTING_ONLY_GenericMode).unwrap();
     high.fallback(passes_on(&log, "above", K::TESTING_ONLY_GenericMode)).unwrap();
     let _on = IncludeGuard::new(DispatchKeySet::of(&[

@@ -19,12 +19,8 @@ fn exercise_1_the_type_hierarchy_problem() {
         (K::PrivateUse1, DeviceType::PrivateUse1),
     ];
     // functionalities that nothing else uses, low to high
-    let features = [
-        K::FuncTorchDynamicLayerBackMode,
-        K::DeferredInit,
-        K::TESTING_ONLY_GenericWrapper,
-        K::TESTING_ONLY_GenericMode,
-    ];
+    let features =
+        [K::Batched, K::DeferredInit, K::TESTING_ONLY_GenericWrapper, K::TESTING_ONLY_GenericMode];
     let operators = ["one", "two", "three"];
     let log = Log::default();
     let mut registrations = 0;
@@ -471,11 +467,10 @@ fn exercise_8_composing_two_cross_cutting_keys() {
     ];
     assert_eq!(log.take(), without);
 
-    // `FuncTorchDynamicLayerBackMode` is a key between the two that nothing uses
-    let mut profiler = Library::fallbacks(K::FuncTorchDynamicLayerBackMode).unwrap();
-    profiler
-        .fallback(passes_on(&log, "profiler_fallback", K::FuncTorchDynamicLayerBackMode))
-        .unwrap();
+    // `FuncTorchDynamicLayerBackMode` is a key between the two; its fallback is for transforms
+    let between = K::FuncTorchDynamicLayerBackMode;
+    let mut profiler = Library::implementation("aten", between).unwrap();
+    profiler.impl_("add.Tensor", passes_on(&log, "profiler_fallback", between)).unwrap();
     {
         let _profiling = IncludeGuard::new(K::FuncTorchDynamicLayerBackMode);
         let (_, lines) = capture(|| aten::add_tensor(&x, &y, Scalar::Int(1)).unwrap());

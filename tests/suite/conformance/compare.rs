@@ -29,6 +29,17 @@ impl Tolerance {
         Tolerance { rtol: 0.05, atol: 1e-4 + 0.02 * largest }
     }
 
+    #[allow(dead_code, reason = "the tool compares no batches")]
+    /// Of results that are computed in another order from the same numbers.
+    pub(crate) fn of_order(case: &Json, want: &Tensor) -> Tolerance {
+        let (own, coarse) = (Tolerance::of(case), Tolerance::coarse(want));
+        let by = match want.dtype() {
+            DType::F16 | DType::BF16 => 2.0,
+            _ => 1e-3,
+        };
+        Tolerance { rtol: own.rtol.max(coarse.rtol * by), atol: own.atol.max(coarse.atol * by) }
+    }
+
     /// With `by` more of an absolute difference.
     pub(crate) fn raised(self, by: f64) -> Tolerance {
         let atol = self.atol + by;

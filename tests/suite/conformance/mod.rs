@@ -5,9 +5,11 @@
 //! `CONFORMANCE_SHOW=20` prints that many failures of each operator. `tools/conformance` runs
 //! the same on any file.
 
+mod batched;
 pub(crate) mod case;
 mod compare;
 mod files;
+mod grads;
 mod report;
 mod run;
 mod self_test;
@@ -29,7 +31,7 @@ fn run_file(name: &str, mode: Mode) {
     report
         .run_file(&path, mode, &only, &Skips::new(SKIPS))
         .expect("the vectors are in the repository");
-    for (op, t) in report.0.iter().filter(|(_, t)| !t.failures.is_empty()) {
+    for (op, t) in report.operators.iter().filter(|(_, t)| !t.failures.is_empty()) {
         println!("{op}: {} passed, {} failed", t.passed, t.failures.len());
         for (id, e) in t.failures.iter().take(show) {
             println!("    {id}: {e}");
@@ -38,7 +40,7 @@ fn run_file(name: &str, mode: Mode) {
     let (passed, failed, skipped) = report.totals();
     println!(
         "{mode:?}, {name}: {} operators, {passed} passed, {failed} failed, {skipped} skipped",
-        report.0.len()
+        report.operators.len()
     );
     assert!(passed > 0 || !only.is_empty(), "no case was run");
     assert_eq!(failed, 0, "{failed} cases differ from PyTorch");
@@ -47,6 +49,18 @@ fn run_file(name: &str, mode: Mode) {
 #[test]
 fn eager() {
     run_file("public.jsonl.gz", Mode::Eager);
+}
+
+/// Gradients of recorded calls.
+#[test]
+fn gradients() {
+    run_file("public_grads.jsonl.gz", Mode::Eager);
+}
+
+/// The same of compiled calls, cut in two halves, and compiled with their backward pass.
+#[test]
+fn compiled_gradients() {
+    run_file("public_grads.jsonl.gz", Mode::Compiled);
 }
 
 #[test]

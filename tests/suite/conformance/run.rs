@@ -2,6 +2,7 @@
 
 use super::case::{Case, geometry, text};
 use super::compare::{self, Level, Tolerance};
+use super::grads;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use straightline::dispatch::{Value, call_count, operator};
@@ -230,5 +231,10 @@ pub(crate) fn run_case(case: &Case, mode: Mode) -> Result<(), String> {
     if case.json["error"].is_object() {
         return run_error(case, mode);
     }
-    catch_unwind(AssertUnwindSafe(|| run(case, mode))).unwrap_or_else(|_| Err("panicked".into()))
+    let run = || match case.json["grads"].is_object() {
+        true if mode == Mode::Compiled => grads::compiled(case),
+        true => grads::eager(case),
+        false => run(case, mode),
+    };
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("panicked".into()))
 }

@@ -38,7 +38,7 @@ pub(crate) fn write(
         }
         let mut row = Vec::new();
         for dtype in DTYPES.into_iter().chain(["none"]) {
-            let seen = |report: &Report| report.0.get(op)?.dtypes.get(dtype).copied();
+            let seen = |report: &Report| report.operators.get(op)?.dtypes.get(dtype).copied();
             if stages.iter().all(|(_, r)| seen(r).is_none()) {
                 continue;
             }

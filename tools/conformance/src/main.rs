@@ -14,6 +14,8 @@ mod case;
 #[path = "../../../tests/suite/conformance/compare.rs"]
 mod compare;
 mod coverage;
+#[path = "../../../tests/suite/conformance/grads.rs"]
+mod grads;
 #[path = "../../../tests/suite/conformance/report.rs"]
 mod report;
 #[path = "../../../tests/suite/conformance/run.rs"]
@@ -37,6 +39,9 @@ struct Options {
     /// How each case is run.
     #[arg(long, value_enum, default_value_t = Modes::Eager)]
     mode: Modes,
+    /// Only calls with recorded gradients, which are compared.
+    #[arg(long)]
+    grads: bool,
     /// Only operators whose name contains this.
     #[arg(long, value_name = "PATTERN", default_value = "")]
     op: String,
@@ -94,7 +99,7 @@ fn main() -> ExitCode {
             Err(e) => fail(&e),
         };
     }
-    let mut report = Report::default();
+    let mut report = Report { only_grads: options.grads, ..Report::default() };
     for file in &options.files {
         if let Err(e) = report.run_file(file, mode, &options.op, &skips) {
             return fail(&format!("{}: {e}", file.display()));
@@ -122,7 +127,7 @@ fn fail(why: &str) -> ExitCode {
 
 fn print(report: &Report, all: bool) {
     println!("{:<56} {:>7} {:>7} {:>7}", "operator", "passed", "failed", "skipped");
-    for (op, t) in &report.0 {
+    for (op, t) in &report.operators {
         println!("{op:<56} {:>7} {:>7} {:>7}", t.passed, t.failures.len(), t.skipped.len());
         let shown = if all { usize::MAX } else { 1 };
         for (id, e) in t.failures.iter().take(shown) {
@@ -133,14 +138,14 @@ fn print(report: &Report, all: bool) {
         }
     }
     let (passed, failed, skipped) = report.totals();
-    let operators = report.0.len();
+    let operators = report.operators.len();
     println!("{operators} operators: {passed} passed, {failed} failed, {skipped} skipped");
 }
 
 fn to_json(report: &Report, mode: Modes) -> serde_json::Value {
     let case = |(id, what): &(String, String)| json!({"id": id, "message": what});
     let operators: serde_json::Map<String, serde_json::Value> = report
-        .0
+        .operators
         .iter()
         .map(|(op, t)| {
             let skipped: Vec<_> =
@@ -164,7 +169,7 @@ fn to_json(report: &Report, mode: Modes) -> serde_json::Value {
     };
     json!({
         "mode": mode,
-        "total": {"operators": report.0.len(), "passed": passed, "failed": failed, "skipped": skipped},
+        "total": {"operators": report.operators.len(), "passed": passed, "failed": failed, "skipped": skipped},
         "operators": operators,
     })
 }

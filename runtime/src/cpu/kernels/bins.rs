@@ -114,6 +114,57 @@ pub fn ctc(
     }
 }
 
+/// The gradient of [`ctc`] with respect to the logarithms, if these are a log-softmax: `factor *
+/// (exp(x) - share)`, where the share of a class is the probability that it is the one of the step.
+/// `grad` has a row for each of `steps` and gets these; `alpha` and `loss` are what [`ctc`] gave.
+#[allow(clippy::too_many_arguments, reason = "what the forward pass takes and gives")]
+pub fn ctc_gradient(
+    log_probs: &[f64],
+    classes: usize,
+    labels: &[usize],
+    blank: usize,
+    alpha: &[f64],
+    width: usize,
+    (loss, factor): (f64, f64),
+    grad: &mut [f64],
+) {
+    const NEVER: f64 = f64::NEG_INFINITY;
+    let n = labels.len();
+    let label = |s: usize| {
+        if s.is_multiple_of(2) { blank } else { labels[s / 2] }
+    };
+    let states = 2 * n + 1;
+    // the logarithms of what is left to do after a step, of the step after this one
+    let mut next = vec![NEVER; states];
+    let mut here = vec![NEVER; states];
+    let steps = grad.len() / classes.max(1);
+    for t in (0..steps).rev() {
+        let (x, row) = (&log_probs[t * classes..][..classes], &mut grad[t * classes..][..classes]);
+        row.fill(NEVER);
+        for s in 0..states {
+            let rest = if t + 1 == steps {
+                // the end is the last label or the blank behind it
+                if s + 2 >= states { 0.0 } else { NEVER }
+            } else {
+                let stays = next[s];
+                let goes = if s + 1 < states { next[s + 1] } else { NEVER };
+                let skips = match s + 2 < states && label(s + 2) != label(s) {
+                    true => next[s + 2],
+                    false => NEVER,
+                };
+                sum_of_logs(&[stays, goes, skips])
+            };
+            let class = label(s);
+            here[s] = rest + x[class];
+            row[class] = sum_of_logs(&[row[class], alpha[t * width + s] + here[s]]);
+        }
+        for (of_class, x) in row.iter_mut().zip(x) {
+            *of_class = factor * (x.exp() - (*of_class + loss - x).exp());
+        }
+        std::mem::swap(&mut next, &mut here);
+    }
+}
+
 /// `log(sum(exp(x)))`.
 fn sum_of_logs(x: &[f64]) -> f64 {
     let top = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -143,6 +194,13 @@ mod tests {
         // blank label, label blank, label label
         let loss = ctc(&[half; 4], 2, 2, &[1], 0, &mut alpha, 3);
         assert!(((-loss).exp() - 0.75).abs() < 1e-12);
+        // of the three alignments two have the label in a step
+        let mut grad = [0.0; 4];
+        ctc_gradient(&[half; 4], 2, &[1], 0, &alpha, 3, (loss, 1.0), &mut grad);
+        let third = 1.0 / 3.0;
+        for (found, share) in grad.iter().zip([third, 2.0 * third, third, 2.0 * third]) {
+            assert!((found - (0.5 - share)).abs() < 1e-12);
+        }
         assert_eq!(ctc(&[], 2, 0, &[1], 0, &mut [], 3), f64::INFINITY);
     }
 

@@ -160,7 +160,7 @@ pub fn uniform(out: Out<'_>, stream: &mut Stream, from: f64, to: f64) -> Result<
                 let words = &mut words[..2 * piece.len()];
                 stream.fill(words);
                 for (x, pair) in piece.iter_mut().zip(words.chunks_exact(2)) {
-                    let y = unit_f64(join(pair[0], pair[1])) * span + from;
+                    let y = unit_f64(join(pair[0], pair[1])).mul_add(span, from);
                     *x = if y >= to { from } else { y };
                 }
             });
@@ -175,7 +175,8 @@ pub fn uniform(out: Out<'_>, stream: &mut Stream, from: f64, to: f64) -> Result<
             let words = &mut words[..piece.len()];
             stream.fill(words);
             for (x, word) in piece.iter_mut().zip(words) {
-                let y = unit_f32(*word) * span + from;
+                // fused, as PyTorch's vectors are
+                let y = unit_f32(*word).mul_add(span, from);
                 *x = if y >= end { from } else { y };
             }
         });

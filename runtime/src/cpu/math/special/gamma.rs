@@ -208,8 +208,12 @@ pub fn polygamma_of_single(n: i64, x: f64) -> f64 {
 }
 
 fn trigamma(x: f64) -> f64 {
+    if x == f64::INFINITY {
+        return 0.0;
+    }
     if x < 0.5 {
-        let sine = sin_pi(x);
+        // at a pole PyTorch has the sine of a rounded multiple of pi, and so a finite number
+        let sine = if x.fract() == 0.0 { (PI * x).sin() } else { sin_pi(x) };
         return (PI / sine) * (PI / sine) - zeta(2.0, 1.0 - x);
     }
     zeta(2.0, x)

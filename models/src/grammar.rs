@@ -1,10 +1,13 @@
-//! The grammar of `generate`: words to ids and back, and a recogniser of its sentences.
+//! The grammar that the small GPT is trained on: words to ids and back, a recogniser of its
+//! sentences, and sentences drawn from it.
 //!
 //! Nothing about English is written here. `models/grammar/grammar.json` holds a plain context-free
-//! grammar, from which the model was trained; this file reads it. The grammar must not be
+//! grammar, from which the model is trained; this file reads it. The grammar must not be
 //! left-recursive (checked on load), so recognising is plain recursive descent over all
-//! alternatives: [`Parse::ends`] gives the set of positions at which a category can end, as a bit
+//! alternatives: `Parse::ends` gives the set of positions at which a category can end, as a bit
 //! mask, once per category and position.
+
+mod draw;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,14 +15,15 @@ use serde::Deserialize;
 use thiserror::Error;
 
 /// The grammar file that ships with the program.
-const EMBEDDED: &str = include_str!("../../models/grammar/grammar.json");
+const EMBEDDED: &str = include_str!("../grammar/grammar.json");
 
 /// Positions are bits of a `u32`, and a sentence of n words has n + 1 of them.
 const LONGEST: usize = 31;
 
 /// What can be wrong with a grammar file, or with text and ids given to it.
 #[derive(Debug, Error)]
-pub(crate) enum GrammarError {
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum GrammarError {
     #[error("the grammar file is not what it should be: {0}")]
     Json(#[from] serde_json::Error),
     #[error("token {token:?} is listed twice")]
@@ -44,7 +48,8 @@ pub(crate) enum GrammarError {
 
 /// Why a sequence of tokens is not a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub(crate) enum Violation {
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum Violation {
     /// No sentence begins with the tokens up to and including the one at `at`.
     #[error("{word:?} (word {}) can not stand here; possible: {}", at + 1, expected.join(", "))]
     Unexpected { at: usize, word: String, expected: Vec<String> },
@@ -72,10 +77,10 @@ struct File {
 }
 
 enum Body {
-    /// A terminal category: for every token id, whether it belongs.
-    Words(Vec<bool>),
-    /// The alternatives, each a sequence of category numbers.
-    Rules(Vec<Vec<usize>>),
+    /// A terminal category: for every token id, whether it belongs, and the ids that do.
+    Words { belongs: Vec<bool>, ids: Vec<i64> },
+    /// The alternatives, each a sequence of category numbers, with their weights.
+    Rules { rules: Vec<Vec<usize>>, weights: Vec<f64> },
 }
 
 struct Category {
@@ -84,7 +89,7 @@ struct Category {
 }
 
 /// A context-free grammar over a fixed vocabulary.
-pub(crate) struct Grammar {
+pub struct Grammar {
     tokens: Vec<String>,
     ids: HashMap<String, i64>,
     categories: Vec<Category>,
@@ -96,12 +101,12 @@ pub(crate) struct Grammar {
 
 impl Grammar {
     /// The grammar that the embedded model speaks.
-    pub(crate) fn embedded() -> Result<Self, GrammarError> {
+    pub fn embedded() -> Result<Self, GrammarError> {
         Self::from_json(EMBEDDED)
     }
 
     /// Reads a grammar file and verifies it.
-    pub(crate) fn from_json(text: &str) -> Result<Self, GrammarError> {
+    pub fn from_json(text: &str) -> Result<Self, GrammarError> {
         let file: File = serde_json::from_str(text)?;
         if file.max_tokens > LONGEST {
             let max_tokens = file.max_tokens;
@@ -137,14 +142,19 @@ impl Grammar {
         let mut categories = Vec::with_capacity(names.len());
         for (name, words) in &file.lexicon {
             let mut belongs = vec![false; file.tokens.len()];
+            let mut members = Vec::with_capacity(words.len());
             for word in words {
-                belongs[id_of(word, name)? as usize] = true;
+                let id = id_of(word, name)?;
+                belongs[id as usize] = true;
+                members.push(id);
             }
-            categories.push(Category { name: name.clone(), body: Body::Words(belongs) });
+            let body = Body::Words { belongs, ids: members };
+            categories.push(Category { name: name.clone(), body });
         }
         for (name, alternatives) in &file.rules {
             let mut rules = Vec::with_capacity(alternatives.len());
-            for (_, right) in alternatives {
+            let mut weights = Vec::with_capacity(alternatives.len());
+            for (weight, right) in alternatives {
                 let parts = right.split_whitespace().map(|part| number_of(part, name));
                 let parts = parts.collect::<Result<Vec<_>, _>>()?;
                 if parts.is_empty() {
@@ -152,8 +162,10 @@ impl Grammar {
                     return Err(GrammarError::EmptyRule { category });
                 }
                 rules.push(parts);
+                weights.push(*weight);
             }
-            categories.push(Category { name: name.clone(), body: Body::Rules(rules) });
+            let body = Body::Rules { rules, weights };
+            categories.push(Category { name: name.clone(), body });
         }
 
         let grammar = Self {
@@ -170,29 +182,29 @@ impl Grammar {
     }
 
     /// The number of tokens.
-    pub(crate) fn vocabulary(&self) -> usize {
+    pub fn vocabulary(&self) -> usize {
         self.tokens.len()
     }
 
     /// The id of the token that stands before every sentence.
-    pub(crate) fn bos(&self) -> i64 {
+    pub fn bos(&self) -> i64 {
         self.bos
     }
 
     /// The id of the token that ends every sentence.
-    pub(crate) fn end(&self) -> i64 {
+    pub fn end(&self) -> i64 {
         self.end
     }
 
     /// The most tokens a sentence has, its end included and [`Grammar::bos`] not: the model's
     /// context.
-    pub(crate) fn max_tokens(&self) -> usize {
+    pub fn max_tokens(&self) -> usize {
         self.max_tokens
     }
 
     /// The ids of the words of `text`. `.` and `,` may cling to a word; capital letters do not
     /// matter.
-    pub(crate) fn encode(&self, text: &str) -> Result<Vec<i64>, GrammarError> {
+    pub fn encode(&self, text: &str) -> Result<Vec<i64>, GrammarError> {
         let spaced = text.replace('.', " . ").replace(',', " , ");
         spaced.split_whitespace().map(|word| self.id(word)).collect()
     }
@@ -210,7 +222,7 @@ impl Grammar {
 
     /// The tokens as a line of text: a capital first, no space before `.` and `,`. [`Grammar::bos`]
     /// is left out.
-    pub(crate) fn decode(&self, ids: &[i64]) -> Result<String, GrammarError> {
+    pub fn decode(&self, ids: &[i64]) -> Result<String, GrammarError> {
         let mut line = String::new();
         for &id in ids.iter().filter(|&&id| id != self.bos) {
             let word = self.word(id)?;
@@ -230,7 +242,7 @@ impl Grammar {
 
     /// Whether the tokens (without [`Grammar::bos`]) are a sentence; if not, where they stop being
     /// one.
-    pub(crate) fn check(&self, ids: &[i64]) -> Result<Result<(), Violation>, GrammarError> {
+    pub fn check(&self, ids: &[i64]) -> Result<Result<(), Violation>, GrammarError> {
         for &id in ids {
             self.word(id)?;
         }
@@ -279,7 +291,7 @@ impl Grammar {
                 }
                 Mark::New => marks[number] = Mark::Open,
             }
-            if let Body::Rules(rules) = &category.body {
+            if let Body::Rules { rules, .. } = &category.body {
                 for rule in rules {
                     visit(grammar, rule[0], marks)?;
                 }
@@ -314,14 +326,14 @@ impl Parse<'_> {
         }
         let grammar = self.grammar;
         let mask = match &grammar.categories[category].body {
-            Body::Words(belongs) => match self.ids.get(at) {
+            Body::Words { belongs, .. } => match self.ids.get(at) {
                 Some(&id) if belongs[id as usize] => 1 << (at + 1),
                 _ => {
                     self.missed(category, at);
                     0
                 }
             },
-            Body::Rules(rules) => rules.iter().fold(0, |found, rule| {
+            Body::Rules { rules, .. } => rules.iter().fold(0, |found, rule| {
                 let through = |reached, &part| self.step(part, reached);
                 found | rule.iter().fold(1 << at, through)
             }),

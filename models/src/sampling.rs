@@ -1,17 +1,18 @@
-//! Drawing the next token from logits.
+//! Random numbers of a seed, and drawing a token from logits.
 
 /// SplitMix64: each seed is a separate stream.
-pub(super) struct Uniform {
+pub struct Uniform {
     state: u64,
 }
 
 impl Uniform {
-    pub(super) fn new(seed: u64) -> Uniform {
+    /// The stream of a seed.
+    pub fn new(seed: u64) -> Uniform {
         Uniform { state: seed }
     }
 
     /// The next number in [0, 1), with 53 random bits.
-    pub(super) fn next(&mut self) -> f64 {
+    pub fn draw(&mut self) -> f64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.state;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -22,7 +23,7 @@ impl Uniform {
 
 /// The token at which the cumulated `softmax(logits / temperature)` passes `u`, a number in [0, 1).
 /// At temperature 0 the likeliest token, the first of several.
-pub(super) fn sample(logits: &[f32], temperature: f64, u: f64) -> usize {
+pub fn sample(logits: &[f32], temperature: f64, u: f64) -> usize {
     let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     if temperature == 0.0 {
         return logits.iter().position(|&x| x == largest).unwrap_or(0);
@@ -40,6 +41,12 @@ pub(super) fn sample(logits: &[f32], temperature: f64, u: f64) -> usize {
     weights.iter().rposition(|&weight| weight > 0.0).unwrap_or(0)
 }
 
+/// A seed for the `index`-th of several streams, far from the others'.
+pub fn seed_of(seed: u64, index: u64) -> u64 {
+    // SplitMix64's own increment is another odd number
+    seed.wrapping_add(index.wrapping_mul(0xD134_2543_DE82_EF95))
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Uniform, sample};
@@ -50,7 +57,7 @@ mod tests {
         let mut uniform = Uniform::new(7);
         let mut counts = [0; 3];
         for _ in 0..10_000 {
-            counts[sample(&logits, 1.0, uniform.next())] += 1;
+            counts[sample(&logits, 1.0, uniform.draw())] += 1;
         }
         assert_eq!(counts[2], 0);
         // 7500 expected, with a standard deviation of 43.

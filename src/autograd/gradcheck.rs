@@ -1,0 +1,246 @@
+//! Gradients against differences: is a formula the derivative of what its operator computes?
+
+use super::backward::{GradOptions, grad_with};
+use super::error::AutogradError;
+use super::mode::no_grad;
+use crate::error::Result;
+use crate::tensor::Tensor;
+use straightline_catalog::DType;
+
+/// How [`gradcheck`] compares.
+///
+/// ```
+/// use straightline::autograd::Gradcheck;
+/// assert_eq!(Gradcheck::default().eps, 1e-6);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Gradcheck {
+    /// By how much each element is moved, in each direction.
+    pub eps: f64,
+    /// The absolute difference that is allowed.
+    pub atol: f64,
+    /// The relative one.
+    pub rtol: f64,
+}
+
+impl Default for Gradcheck {
+    fn default() -> Gradcheck {
+        Gradcheck { eps: 1e-6, atol: 1e-5, rtol: 1e-3 }
+    }
+}
+
+/// Compares the gradients of `f` at inputs of `f64` or `c128` with central differences, element by
+/// element, and checks that a second pass gives the same bits.
+///
+/// # Errors
+///
+/// They differ ([`AutogradError::Gradcheck`] shows both Jacobians); no input wants a gradient; one
+/// that does overlaps itself; or the function's own errors.
+///
+/// ```
+/// use straightline::{DType, Tensor, autograd::{Gradcheck, gradcheck}};
+/// let x = Tensor::from_vec([0.3f64, -1.2], 2)?.requires_grad_(true)?;
+/// gradcheck(|x| Ok(vec![x[0].sin()?.mul(&x[0])?]), &[x], &Gradcheck::default())?;
+/// # Ok::<(), straightline::Error>(())
+/// ```
+pub fn gradcheck(
+    f: impl Fn(&[Tensor]) -> Result<Vec<Tensor>>,
+    inputs: &[Tensor],
+    options: &Gradcheck,
+) -> Result<()> {
+    let wanted: Vec<usize> = (0..inputs.len()).filter(|i| inputs[*i].requires_grad()).collect();
+    let fail = |what: String| Err(AutogradError::Gradcheck(what).into());
+    if wanted.is_empty() {
+        return Err(crate::Error::value(
+            "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True.",
+        ));
+    }
+    for i in &wanted {
+        let t = &inputs[*i];
+        if t.sizes().iter().zip(t.strides()).any(|(n, s)| *n > 1 && *s == 0) {
+            return fail(format!(
+                "The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to be able \
+                 to compute the numerical gradients correctly. You should call .contiguous on the input before passing it to gradcheck."
+            ));
+        }
+    }
+    let outputs = f(inputs)?;
+    for (o, output) in outputs.iter().enumerate() {
+        if !(output.dtype().is_floating() || output.dtype().is_complex()) {
+            continue;
+        }
+        for i in &wanted {
+            let numerical = numerical(&f, inputs, *i, o, options.eps)?;
+            if !output.requires_grad() {
+                if numerical.iter().flatten().any(|x| x.abs() > options.atol) {
+                    return fail("Numerical gradient for function expected to be zero".into());
+                }
+                continue;
+            }
+            let analytical = analytical(output, &inputs[*i])?;
+            let again = analytical_again(&f, inputs, *i, o)?;
+            if !same(&analytical, &again) {
+                return fail(
+                    "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives \
+                     different values, although analytical gradient matches numerical gradient.The tolerance for nondeterminism was 0.0."
+                        .into(),
+                );
+            }
+            let close = |a: f64, n: f64| {
+                (a.is_nan() && n.is_nan()) || (a - n).abs() <= options.atol + options.rtol * n.abs()
+            };
+            let agree = analytical
+                .iter()
+                .zip(&numerical)
+                .all(|(a, n)| a.iter().zip(n).all(|(a, n)| close(*a, *n)));
+            if !agree {
+                return fail(format!(
+                    "Jacobian mismatch for output {o} with respect to input {i},\nnumerical:{numerical:?}\nanalytical:{analytical:?}\n"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// [`gradcheck`] of the gradients: are second derivatives right?
+///
+/// # Errors
+///
+/// As [`gradcheck`].
+///
+/// ```
+/// use straightline::{Tensor, autograd::{Gradcheck, gradgradcheck}};
+/// let x = Tensor::from_vec([0.3f64, -1.2], 2)?.requires_grad_(true)?;
+/// gradgradcheck(|x| Ok(vec![x[0].tanh()?]), &[x], &Gradcheck::default())?;
+/// # Ok::<(), straightline::Error>(())
+/// ```
+pub fn gradgradcheck(
+    f: impl Fn(&[Tensor]) -> Result<Vec<Tensor>>,
+    inputs: &[Tensor],
+    options: &Gradcheck,
+) -> Result<()> {
+    let outputs = f(inputs)?;
+    let mut all = inputs.to_vec();
+    let mut differentiable = Vec::new();
+    for (o, output) in outputs.iter().enumerate() {
+        if output.requires_grad() {
+            differentiable.push(o);
+            let weights = (0..output.numel()).map(|k| (k as f64 * 0.7 + 0.4).sin());
+            let weights: Vec<f64> = weights.collect();
+            let w = Tensor::from_vec(weights, output.sizes())?.to(output.dtype())?;
+            all.push(w.requires_grad_(true)?);
+        }
+    }
+    let count = inputs.len();
+    let wanted: Vec<usize> = (0..count).filter(|i| inputs[*i].requires_grad()).collect();
+    let first = |all: &[Tensor]| {
+        let (inputs, weights) = all.split_at(count);
+        let outputs = f(inputs)?;
+        let outputs: Vec<Tensor> = differentiable.iter().map(|o| outputs[*o].clone()).collect();
+        let options = GradOptions {
+            grad_outputs: weights.iter().cloned().map(Some).collect(),
+            create_graph: true,
+            allow_unused: Some(true),
+            ..GradOptions::default()
+        };
+        let inputs: Vec<Tensor> = wanted.iter().map(|i| inputs[*i].clone()).collect();
+        Ok(grad_with(&outputs, &inputs, &options)?.into_iter().flatten().collect())
+    };
+    gradcheck(first, &all, options)
+}
+
+/// The numbers of a tensor, real and imaginary parts one after the other.
+fn numbers(t: &Tensor) -> Result<Vec<f64>> {
+    let t = t.detach()?;
+    let t = match t.dtype().is_complex() {
+        true => crate::ops::aten::view_as_real(&t.resolve_conj()?)?,
+        false => t,
+    };
+    t.to(DType::F64)?.contiguous()?.view(-1)?.to_vec::<f64>()
+}
+
+/// One row for each number of the input.
+fn numerical(
+    f: &impl Fn(&[Tensor]) -> Result<Vec<Tensor>>,
+    inputs: &[Tensor],
+    i: usize,
+    o: usize,
+    eps: f64,
+) -> Result<Vec<Vec<f64>>> {
+    let of = &inputs[i];
+    let values = numbers(of)?;
+    let at = |k: usize, by: f64| -> Result<Vec<f64>> {
+        let mut moved = values.clone();
+        moved[k] += by;
+        let moved = match of.dtype().is_complex() {
+            true => {
+                let mut sizes = of.sizes().to_vec();
+                sizes.push(2);
+                let pairs = Tensor::from_vec(moved, &sizes[..])?;
+                crate::ops::aten::view_as_complex(&pairs)?.to(of.dtype())?
+            }
+            false => Tensor::from_vec(moved, of.sizes())?.to(of.dtype())?,
+        };
+        let mut all = inputs.to_vec();
+        all[i] = moved.requires_grad_(true)?;
+        // the function may ask for gradients itself
+        numbers(&f(&all)?[o])
+    };
+    (0..values.len())
+        .map(|k| {
+            let (up, down) = (at(k, eps)?, at(k, -eps)?);
+            Ok(up.iter().zip(&down).map(|(u, d)| (u - d) / (2.0 * eps)).collect())
+        })
+        .collect()
+}
+
+/// The same by backward passes, one for each number of the output.
+fn analytical(output: &Tensor, input: &Tensor) -> Result<Vec<Vec<f64>>> {
+    let parts = if output.dtype().is_complex() { 2 } else { 1 };
+    let count = output.numel() as usize * parts;
+    let mut columns = Vec::with_capacity(count);
+    for k in 0..count {
+        let mut one = vec![0f64; count];
+        one[k] = 1.0;
+        let seed = no_grad(|| -> Result<Tensor> {
+            match parts {
+                2 => {
+                    let mut sizes = output.sizes().to_vec();
+                    sizes.push(2);
+                    let pairs = Tensor::from_vec(one, &sizes[..])?;
+                    crate::ops::aten::view_as_complex(&pairs)?.to(output.dtype())
+                }
+                _ => Tensor::from_vec(one, output.sizes())?.to(output.dtype()),
+            }
+        })?;
+        let options = GradOptions {
+            grad_outputs: vec![Some(seed)],
+            retain_graph: Some(true),
+            allow_unused: Some(true),
+            materialize_grads: true,
+            ..GradOptions::default()
+        };
+        let grads = grad_with(std::slice::from_ref(output), std::slice::from_ref(input), &options)?;
+        columns.push(match &grads[0] {
+            Some(g) => numbers(g)?,
+            None => vec![0.0; numbers(input)?.len()],
+        });
+    }
+    let rows = numbers(input)?.len();
+    Ok((0..rows).map(|r| columns.iter().map(|c| c[r]).collect()).collect())
+}
+
+fn analytical_again(
+    f: &impl Fn(&[Tensor]) -> Result<Vec<Tensor>>,
+    inputs: &[Tensor],
+    i: usize,
+    o: usize,
+) -> Result<Vec<Vec<f64>>> {
+    analytical(&f(inputs)?[o], &inputs[i])
+}
+
+fn same(a: &[Vec<f64>], b: &[Vec<f64>]) -> bool {
+    let bits = |x: &[Vec<f64>]| -> Vec<u64> { x.iter().flatten().map(|v| v.to_bits()).collect() };
+    bits(a) == bits(b)
+}

@@ -1,0 +1,371 @@
+//! The autograd kernels: what happens around a call that records.
+//!
+//! Before the rest of the call, the edges of its node are collected and what the formulas need is
+//! kept; after it, the results get the node. One kernel serves all operators; what is particular
+//! to an operator is its [`Rule`].
+
+use super::error::AutogradError;
+use super::graph;
+use super::rule::{Backward, Grads, Rule, What};
+use super::saved::{self, Kept, SavedTensor};
+use super::view;
+use crate::dispatch::around::{Around, Given, Results};
+use crate::dispatch::{BelowAutograd, OperatorHandle, Value, grad_enabled, line};
+use crate::error::Result;
+use crate::tensor::Tensor;
+use crate::tensor::node::{Edges, Function, Node, OutputMeta, next_sequence};
+use smallvec::SmallVec;
+use std::sync::{Arc, Mutex, PoisonError};
+use straightline_catalog::Op;
+use straightline_catalog::schema::{FunctionSchema, SchemaType};
+
+/// What an operator's results are to autograd.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Form {
+    /// Fresh tensors.
+    Functional,
+    /// Views of the first argument; `several` from one call.
+    View { several: bool },
+    /// The first argument, written.
+    InPlace,
+}
+
+/// The autograd kernel of an operator.
+pub(crate) struct Recorder {
+    rule: &'static Rule,
+    name: &'static str,
+    schema: &'static FunctionSchema,
+    form: Form,
+    /// A bit for each argument with a formula.
+    differentiable: u64,
+    /// A bit for each slot of [`Rule::inputs`] that is a list.
+    lists: u64,
+    /// The old value of what is written is kept.
+    saves_old: bool,
+}
+
+impl Recorder {
+    pub(crate) fn new(op: Op, rule: &'static Rule) -> Recorder {
+        let schema = op.schema();
+        let form = if schema.is_inplace() {
+            Form::InPlace
+        } else if schema.is_view() {
+            let list = |ty: &SchemaType| matches!(ty, SchemaType::List(..));
+            Form::View { several: schema.returns.iter().any(|r| list(&r.ty)) }
+        } else {
+            Form::Functional
+        };
+        let saves_old =
+            form == Form::InPlace && rule.saves.iter().any(|s| s.what == What::Argument(0));
+        let differentiable = rule.inputs.iter().fold(0, |bits, at| bits | 1 << at);
+        let is_list =
+            |at: usize| matches!(schema.args[at].ty.unwrap_optional(), SchemaType::List(..));
+        let slots = rule.inputs.iter().enumerate();
+        let lists =
+            slots.filter(|(_, at)| is_list(**at)).fold(0, |bits, (slot, _)| bits | 1 << slot);
+        Recorder { rule, name: op.name(), schema, form, differentiable, lists, saves_old }
+    }
+}
+
+/// From before a call to after it.
+pub(crate) struct Recording {
+    edges: Edges,
+    /// How many edges each slot has, where one is a list.
+    lengths: Option<Box<[u32]>>,
+    kept: SmallVec<[Kept; 3]>,
+    /// The slots whose edges lead somewhere.
+    active: u64,
+    /// What an operator in place writes.
+    written: Option<Tensor>,
+}
+
+impl Around for Recorder {
+    type Kept = Recording;
+
+    fn before(&self, op: OperatorHandle, given: &dyn Given<'_>) -> Result<Option<Recording>> {
+        if !grad_enabled() {
+            return Ok(None);
+        }
+        let mut wanted = false;
+        let mut refused = None;
+        given.tensors(&mut |at, t| {
+            if t.requires_grad() {
+                match self.differentiable >> at & 1 == 1 {
+                    true => wanted = true,
+                    false => refused = refused.or(Some(at)),
+                }
+            }
+        });
+        if let Some(at) = refused {
+            self.refuse(at)?;
+        }
+        if !wanted {
+            return Ok(None);
+        }
+        self.begin(op, given).map(Some)
+    }
+
+    fn after(&self, recording: Recording, results: &mut dyn Results) -> Result<()> {
+        self.end(recording, results)
+    }
+}
+
+impl Recorder {
+    #[cold]
+    fn refuse(&self, at: usize) -> Result<()> {
+        match self.rule.refused.iter().find(|(position, _)| *position == at) {
+            Some((_, argument)) => Err(AutogradError::NotDifferentiable {
+                function: self.schema.name.base().to_string(),
+                argument,
+            }
+            .into()),
+            None => Ok(()),
+        }
+    }
+
+    fn begin(&self, _op: OperatorHandle, given: &dyn Given<'_>) -> Result<Recording> {
+        let mut written = None;
+        if self.form == Form::InPlace
+            && let Value::Tensor(t) = given.value(0)
+        {
+            view::check_write(&t)?;
+            written = Some(t);
+        }
+        let mut edges = Edges::new();
+        let (mut active, mut next) = (0u64, 0);
+        let mut failed = None;
+        let slots = self.rule.inputs.len();
+        let mut lengths = (self.lists != 0).then(|| vec![0u32; slots].into_boxed_slice());
+        given.tensors(&mut |at, t| {
+            if self.differentiable >> at & 1 == 0 {
+                return;
+            }
+            let slot = self.slot_of(at);
+            self.fill(&mut edges, &mut lengths, next, slot);
+            next = slot + 1;
+            if let Some(lengths) = &mut lengths {
+                lengths[slot] += 1;
+            }
+            match view::gradient_edge(t) {
+                Ok(edge) => {
+                    if edge.is_some() {
+                        active |= 1 << slot;
+                    }
+                    edges.push(edge);
+                }
+                Err(e) => failed = failed.take().or(Some(e)),
+            }
+        });
+        self.fill(&mut edges, &mut lengths, next, slots);
+        if let Some(e) = failed {
+            return Err(e);
+        }
+        let mut kept = SmallVec::new();
+        for save in self.rule.saves {
+            let needed = save.users & active != 0;
+            kept.push(match save.what {
+                _ if !needed => Kept::NOTHING,
+                What::Argument(0) if self.saves_old => match &written {
+                    Some(t) => {
+                        let _below = BelowAutograd::enter();
+                        Kept::Tensor(SavedTensor::operand(&self.old_value(t)?, true)?)
+                    }
+                    None => Kept::NOTHING,
+                },
+                what @ What::Argument(at) => {
+                    let arg = &self.schema.args[at];
+                    let kept = saved::keep(what, given, arg.name.starts_with("running_"))?;
+                    saved::as_declared(kept, &arg.ty)
+                }
+                what => saved::keep(what, given, false)?,
+            });
+        }
+        Ok(Recording { edges, lengths, kept, active, written })
+    }
+
+    /// Edges that lead nowhere, for arguments that are missing between two slots.
+    #[inline]
+    fn fill(&self, edges: &mut Edges, lengths: &mut Option<Box<[u32]>>, from: usize, to: usize) {
+        for slot in from..to {
+            if self.lists >> slot & 1 == 0 {
+                edges.push(None);
+                if let Some(lengths) = lengths {
+                    lengths[slot] = 1;
+                }
+            }
+        }
+    }
+
+    /// A copy of what is about to be written, which formulas need.
+    fn old_value(&self, t: &Tensor) -> Result<Tensor> {
+        let copy = crate::ops::aten::clone(t, None)?;
+        if let Some(edge) = view::gradient_edge(t)? {
+            graph::set_edge(&copy, edge);
+        }
+        Ok(copy)
+    }
+
+    fn slot_of(&self, at: usize) -> usize {
+        self.rule.inputs.iter().position(|i| *i == at).unwrap_or(0)
+    }
+
+    fn end(&self, recording: Recording, results: &mut dyn Results) -> Result<()> {
+        let Recording { edges, lengths, mut kept, active, written } = recording;
+        // the tensors that the node gives gradients for, and their places
+        let mut outputs: SmallVec<[Option<OutputMeta>; 1]> = SmallVec::new();
+        let differentiable = |at: usize| self.rule.outputs.get(at).copied().unwrap_or(false);
+        // results that a mask leaves out have places all the same
+        let lists = self.schema.returns.iter().any(|r| matches!(r.ty, SchemaType::List(..)));
+        let place = |at: usize, running: u32| match lists {
+            true => running,
+            false => (0..at).filter(|before| differentiable(*before)).count() as u32,
+        };
+        results.tensors(&mut |at, t| {
+            if differentiable(at) {
+                while outputs.len() < place(at, 0) as usize {
+                    outputs.push(None);
+                }
+                outputs.push(graph::is_differentiable(t).then(|| OutputMeta::of(t)));
+            }
+        });
+        // own results are kept without their history, which is the node itself
+        for (save, kept) in self.rule.saves.iter().zip(&mut kept) {
+            if let (What::Argument(at), Kept::Tensor(t)) = (save.what, &mut *kept)
+                && at > 0
+                && self.schema.args[at].is_write()
+            {
+                t.written();
+            }
+            let What::Result(of) = save.what else { continue };
+            if save.users & active == 0 {
+                continue;
+            }
+            let (mut nr, mut failed) = (0, None);
+            results.tensors(&mut |at, t| {
+                if at == of {
+                    let nr = place(at, nr);
+                    let saved = match differentiable(at) && graph::is_differentiable(t) {
+                        true => SavedTensor::result(t, nr),
+                        false => SavedTensor::plain_result(t),
+                    };
+                    match saved {
+                        Ok(saved) => *kept = Kept::Tensor(saved),
+                        Err(e) => failed = Some(e),
+                    }
+                }
+                if differentiable(at) {
+                    nr += 1;
+                }
+            });
+            if let Some(e) = failed {
+                return Err(e);
+            }
+        }
+        let function = RuleFunction {
+            rule: self.rule,
+            name: self.name,
+            lengths,
+            kept: Mutex::new(Some(kept)),
+        };
+        let node = Node::new(next_sequence(), edges, outputs, Some(self.name), line(), function);
+        let node: Arc<Node> = super::anomaly::noted(node);
+        if let Some(written) = written {
+            return view::rebase(&written, node);
+        }
+        let mut running = 0;
+        results.tensors(&mut |at, t| {
+            if !differentiable(at) {
+                return;
+            }
+            let nr = place(at, running);
+            if graph::is_differentiable(t) {
+                if t.requires_grad() && t.base().is_none() {
+                    // a kernel that gives its operand as it is
+                    *t = graph::cut(t);
+                }
+                graph::set_edge(t, crate::tensor::node::Edge { node: node.clone(), nr });
+                if let Form::View { several } = self.form
+                    && t.base().is_some()
+                {
+                    t.set_view_version(t.writes());
+                    if several {
+                        t.set_creation(crate::tensor::history::Creation::Several);
+                    }
+                }
+            }
+            running += 1;
+        });
+        Ok(())
+    }
+}
+
+/// A node that a rule made.
+struct RuleFunction {
+    rule: &'static Rule,
+    name: &'static str,
+    lengths: Option<Box<[u32]>>,
+    kept: Mutex<Option<SmallVec<[Kept; 3]>>>,
+}
+
+impl Function for RuleFunction {
+    fn name(&self) -> &str {
+        self.rule.node
+    }
+
+    fn apply(
+        &self,
+        node: &Arc<Node>,
+        grads: Vec<Option<Tensor>>,
+        wanted: &dyn Fn(usize) -> bool,
+        _keep: bool,
+    ) -> Result<Vec<Option<Tensor>>> {
+        if self.rule.node == "NotImplemented" {
+            let op = self.name.split('.').next().unwrap_or(self.name).to_string();
+            let made = Some(graph::made(node));
+            return Err(AutogradError::NotImplemented { op, made }.into());
+        }
+        let count = node.edges.len();
+        if grads.iter().all(Option::is_none) {
+            return Ok(std::iter::repeat_with(|| None).take(count).collect());
+        }
+        let unpacked: SmallVec<[super::rule::Saved; 3]> = {
+            let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(kept) = &*kept else { return Err(graph::twice(node)) };
+            kept.iter().map(|k| k.unpack(node)).collect::<Result<_>>()?
+        };
+        let mut first = SmallVec::<[usize; 4]>::new();
+        let mut bits = 0u64;
+        let mut at = 0;
+        for slot in 0..self.rule.inputs.len() {
+            first.push(at);
+            let length = self.lengths.as_ref().map_or(1, |l| l[slot] as usize);
+            if (at..at + length).any(wanted) {
+                bits |= 1 << slot;
+            }
+            at += length;
+        }
+        let mut out = Grads::default();
+        let b = Backward { grads: &grads, saved: &unpacked, wanted: bits };
+        (self.rule.backward)(&b, &mut out)?;
+        let mut all: Vec<Option<Tensor>> = std::iter::repeat_with(|| None).take(count).collect();
+        for (slot, given) in out.given {
+            for (i, grad) in given.into_iter().enumerate() {
+                if let Some(place) = all.get_mut(first[slot] + i) {
+                    *place = grad;
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    fn release(&self) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        // a node that keeps nothing may run again
+        let keeps = |k: &SmallVec<[Kept; 3]>| k.iter().any(|k| !matches!(k, Kept::Plain(_)));
+        if kept.as_ref().is_some_and(keeps) {
+            let gone = kept.take();
+            drop(kept);
+            drop(gone);
+        }
+    }
+}

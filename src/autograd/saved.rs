@@ -1,0 +1,271 @@
+//! What nodes keep of the calls that made them.
+//!
+//! A tensor is kept with the version of its memory: a formula that is given a tensor that was
+//! written meanwhile would compute nonsense, so it gets an error instead. A node must not hold its
+//! own result, which holds the node; it keeps the memory alone, and the history is put back when a
+//! formula asks.
+
+use super::error::AutogradError;
+use super::graph;
+use super::hooks::{self, Packed};
+use super::rule::{Options, Saved, What};
+use super::view;
+use crate::dispatch::Value;
+use crate::dispatch::around::Given;
+use crate::error::Result;
+use crate::modes::{functionalize, tracer};
+use crate::tensor::Tensor;
+use crate::tensor::node::{Edge, Node};
+use std::sync::Arc;
+use straightline_catalog::Scalar;
+use straightline_catalog::schema::SchemaType;
+
+/// A value that a node keeps.
+pub(crate) enum Kept {
+    /// What is no tensor, and what is missing.
+    Plain(Saved),
+    Tensor(SavedTensor),
+    Tensors(Vec<SavedTensor>),
+    OptionalTensors(Vec<Option<SavedTensor>>),
+}
+
+impl Kept {
+    pub(crate) const NOTHING: Kept = Kept::Plain(Saved::None);
+}
+
+/// Whose tensor it is.
+#[derive(Clone)]
+enum Origin {
+    /// An operand's. A leaf stays one, another must not lose its history.
+    Operand { leaf: bool },
+    /// Result `nr` of the node itself.
+    Result(u32),
+}
+
+/// A tensor that a node keeps.
+pub(crate) struct SavedTensor {
+    held: Held,
+    version: u64,
+    origin: Origin,
+    /// Its memory may be written: running statistics, as in PyTorch.
+    unchecked: bool,
+}
+
+enum Held {
+    Tensor(Tensor),
+    Packed { packed: Packed, requires_grad: bool, edge: Option<Edge> },
+}
+
+impl SavedTensor {
+    /// An operand.
+    pub(crate) fn operand(t: &Tensor, unchecked: bool) -> Result<SavedTensor> {
+        let leaf = t.is_leaf();
+        SavedTensor::new(t, t.clone(), Origin::Operand { leaf }, unchecked)
+    }
+
+    /// Result `nr` of the node.
+    pub(crate) fn result(t: &Tensor, nr: u32) -> Result<SavedTensor> {
+        SavedTensor::new(t, graph::cut(t), Origin::Result(nr), false)
+    }
+
+    /// A result that has no gradient.
+    pub(crate) fn plain_result(t: &Tensor) -> Result<SavedTensor> {
+        SavedTensor::new(t, t.clone(), Origin::Operand { leaf: true }, false)
+    }
+
+    fn new(t: &Tensor, data: Tensor, origin: Origin, unchecked: bool) -> Result<SavedTensor> {
+        if t.is_inference() {
+            return Err(AutogradError::Inference.into());
+        }
+        let version = writes(t);
+        let held = match hooks::pack(t)? {
+            Some(packed) => {
+                let edge = match origin {
+                    Origin::Operand { .. } => view::gradient_edge(t)?,
+                    Origin::Result(_) => None,
+                };
+                Held::Packed { packed, requires_grad: t.requires_grad(), edge }
+            }
+            None => Held::Tensor(data),
+        };
+        Ok(SavedTensor { held, version, origin, unchecked })
+    }
+
+    /// The tensor was written by the very call that saved it: its value is the new one.
+    pub(crate) fn written(&mut self) {
+        if let Held::Tensor(t) = &self.held {
+            self.version = t.writes();
+        }
+    }
+
+    /// The tensor, for the node that keeps it.
+    pub(crate) fn unpack(&self, node: &Arc<Node>) -> Result<Tensor> {
+        let data = match &self.held {
+            Held::Tensor(t) => t,
+            Held::Packed { packed, requires_grad, edge } => {
+                let t = graph::cut(&packed.unpack()?);
+                match (&self.origin, edge) {
+                    (Origin::Result(nr), _) => {
+                        graph::set_edge(&t, Edge { node: node.clone(), nr: *nr });
+                    }
+                    (_, Some(edge)) if *requires_grad => graph::set_edge(&t, edge.clone()),
+                    _ => {}
+                }
+                return Ok(t);
+            }
+        };
+        let version = writes(data);
+        if version != self.version && !self.unchecked {
+            return Err(self.modified(data, version, node));
+        }
+        match self.origin {
+            Origin::Operand { leaf } => {
+                if !leaf && data.is_leaf() {
+                    return Err(AutogradError::DetachedInPlace.into());
+                }
+                Ok(data.clone())
+            }
+            Origin::Result(nr) => {
+                if !crate::dispatch::grad_enabled() {
+                    return Ok(data.clone());
+                }
+                let t = graph::cut(data);
+                graph::set_edge(&t, Edge { node: node.clone(), nr });
+                Ok(t)
+            }
+        }
+    }
+
+    #[cold]
+    fn modified(&self, t: &Tensor, version: u64, node: &Arc<Node>) -> crate::Error {
+        let now = match self.origin {
+            Origin::Result(nr) => Some(Edge { node: node.clone(), nr }),
+            Origin::Operand { .. } => t.history().grad_fn.clone(),
+        };
+        let wrote = now.as_ref().filter(|e| !Arc::ptr_eq(&e.node, node));
+        let sizes: Vec<String> = t.sizes().iter().map(ToString::to_string).collect();
+        AutogradError::Modified {
+            tensor: format!("torch.{}Tensor [{}]", legacy_name(t.dtype()), sizes.join(", ")),
+            output: now.as_ref().map(|e| (e.nr, graph::forward_name(&e.node))),
+            version: version.saturating_sub(self.version),
+            expected: 0,
+            saved_by: graph::made(node),
+            written_by: wrote.map(|e| graph::made(&e.node)),
+        }
+        .into()
+    }
+}
+
+/// How often the memory of a tensor has been written, by a function that is being captured too.
+fn writes(t: &Tensor) -> u64 {
+    match tracer::current() {
+        None => t.writes(),
+        Some(_) => t.writes() + functionalize::stand_in_writes(t),
+    }
+}
+
+/// Keeps an argument, or what a formula asks of it.
+pub(crate) fn keep(what: What, given: &dyn Given<'_>, unchecked: bool) -> Result<Kept> {
+    let of_tensor = |at, f: &dyn Fn(&Tensor) -> Saved| {
+        Kept::Plain(match given.value(at) {
+            Value::Tensor(t) => f(&t),
+            _ => Saved::None,
+        })
+    };
+    Ok(match what {
+        What::Argument(at) => return keep_value(given.value(at), unchecked),
+        What::Sizes(at) => of_tensor(at, &|t| Saved::Ints(t.sizes().to_vec())),
+        What::Strides(at) => of_tensor(at, &|t| Saved::Ints(t.strides().to_vec())),
+        What::DType(at) => of_tensor(at, &|t| Saved::DType(t.dtype())),
+        What::StorageOffset(at) => of_tensor(at, &|t| Saved::Int(t.offset())),
+        What::Dim(at) => of_tensor(at, &|t| Saved::Int(t.dim() as i64)),
+        What::Options(at) => {
+            of_tensor(at, &|t| Saved::Options(Options { dtype: t.dtype(), device: t.device() }))
+        }
+        What::AllSizes(at) => {
+            let all = given.value(at).tensors().map(|t| t.sizes().to_vec()).collect();
+            Kept::Plain(Saved::AllSizes(all))
+        }
+        What::AllDTypes(at) => {
+            let all = given.value(at).tensors().map(Tensor::dtype).collect();
+            Kept::Plain(Saved::AllDTypes(all))
+        }
+        // it does not exist yet
+        What::Result(_) => Kept::NOTHING,
+    })
+}
+
+/// Keeps an argument.
+pub(crate) fn keep_value(value: Value, unchecked: bool) -> Result<Kept> {
+    let operand = |t: &Tensor| SavedTensor::operand(t, unchecked);
+    Ok(match value {
+        Value::Tensor(t) => Kept::Tensor(operand(&t)?),
+        Value::TensorList(l) => Kept::Tensors(l.iter().map(operand).collect::<Result<_>>()?),
+        Value::OptionalTensorList(l) => {
+            let each = |t: &Option<Tensor>| t.as_ref().map(operand).transpose();
+            Kept::OptionalTensors(l.iter().map(each).collect::<Result<_>>()?)
+        }
+        value => Kept::Plain(match value {
+            Value::Bool(b) => Saved::Bool(b),
+            Value::Int(n) => Saved::Int(n),
+            Value::Double(x) => Saved::Float(x),
+            Value::Complex(re, im) => Saved::Scalar(Scalar::Complex(re, im)),
+            Value::String(s) => Saved::String(s),
+            Value::DType(d) => Saved::DType(d),
+            Value::MemoryFormat(f) => Saved::MemoryFormat(f),
+            Value::IntList(l) => Saved::Ints(l),
+            Value::DoubleList(l) => Saved::Floats(l),
+            Value::BoolList(l) => Saved::Bools(l),
+            Value::ScalarList(l) => Saved::Scalars(l),
+            _ => Saved::None,
+        }),
+    })
+}
+
+/// A number kept as the type that the schema says, which its box does not tell.
+pub(crate) fn as_declared(kept: Kept, ty: &SchemaType) -> Kept {
+    let scalar = matches!(ty.unwrap_optional(), SchemaType::Scalar);
+    match kept {
+        Kept::Plain(Saved::Int(n)) if scalar => Kept::Plain(Saved::Scalar(Scalar::Int(n))),
+        Kept::Plain(Saved::Float(x)) if scalar => Kept::Plain(Saved::Scalar(Scalar::Float(x))),
+        Kept::Plain(Saved::Bool(b)) if scalar => Kept::Plain(Saved::Scalar(Scalar::Bool(b))),
+        kept => kept,
+    }
+}
+
+impl Kept {
+    /// The value as formulas see it.
+    pub(crate) fn unpack(&self, node: &Arc<Node>) -> Result<Saved> {
+        Ok(match self {
+            Kept::Plain(v) => v.clone(),
+            Kept::Tensor(t) => Saved::Tensor(t.unpack(node)?),
+            Kept::Tensors(l) => {
+                Saved::Tensors(l.iter().map(|t| t.unpack(node)).collect::<Result<_>>()?)
+            }
+            Kept::OptionalTensors(l) => {
+                let each = |t: &Option<SavedTensor>| t.as_ref().map(|t| t.unpack(node)).transpose();
+                Saved::OptionalTensors(l.iter().map(each).collect::<Result<_>>()?)
+            }
+        })
+    }
+}
+
+/// `Float` of `torch.FloatTensor`.
+fn legacy_name(dtype: straightline_catalog::DType) -> &'static str {
+    use straightline_catalog::DType as D;
+    match dtype {
+        D::F16 => "Half",
+        D::BF16 => "BFloat16",
+        D::F32 => "Float",
+        D::F64 => "Double",
+        D::C64 => "ComplexFloat",
+        D::C128 => "ComplexDouble",
+        D::Bool => "Bool",
+        D::U8 => "Byte",
+        D::I8 => "Char",
+        D::I16 => "Short",
+        D::I32 => "Int",
+        D::I64 => "Long",
+        other => other.name(),
+    }
+}

@@ -1,0 +1,250 @@
+//! What a tensor knows about gradients: whether it wants one, which node made it, of what it is a
+//! view. c10 calls it `AutogradMeta`.
+//!
+//! Whether a tensor takes part is a bit beside its dispatch keys, so that a call without gradients
+//! learns that from the word that it reads anyway. The rest lies behind a lock, of which only calls
+//! that record take notice.
+
+use super::node::{Edge, Node};
+use super::{Tensor, TensorImpl};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use straightline_catalog::DispatchKeySet;
+
+/// Why a view must not be written while gradients are recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Creation {
+    /// It may be.
+    Default,
+    /// It is one of several that one operator gave.
+    Several,
+    /// It was made while nothing was recorded.
+    NoGrad,
+    /// It was made in inference mode.
+    Inference,
+    /// It came out of a function whose gradient is the user's.
+    Function,
+}
+
+/// How a view follows from its base.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// By sizes, strides and an offset.
+    Strided,
+    Real,
+    Complex,
+    Conj,
+    Neg,
+    /// The bytes as another dtype.
+    DType,
+}
+
+/// The part of a tensor that says that it is a view.
+pub(super) struct View {
+    pub(super) base: Option<Tensor>,
+    pub(super) kind: Kind,
+    pub(super) creation: AtomicU8,
+    /// The version of the storage at which the node was the right one.
+    pub(super) version: AtomicU64,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct History(Mutex<State>);
+
+/// What lies behind the lock.
+#[derive(Default)]
+pub(crate) struct State {
+    /// The node that the tensor came out of, and as which output.
+    pub(crate) grad_fn: Option<Edge>,
+    pub(crate) rest: Option<Box<Rest>>,
+}
+
+type LeafHook = Arc<dyn Fn(Option<&Tensor>) -> crate::Result<Option<Tensor>> + Send + Sync>;
+type PostAccumulate = Arc<dyn Fn(&Tensor) -> crate::Result<()> + Send + Sync>;
+
+/// What few tensors have.
+#[derive(Default)]
+pub(crate) struct Rest {
+    /// The gradient; shared with the hook that retains it.
+    pub(crate) grad: Arc<Mutex<Option<Tensor>>>,
+    pub(crate) accumulator: Option<Weak<Node>>,
+    /// Of a leaf.
+    pub(crate) hooks: Vec<(u64, LeafHook)>,
+    pub(crate) after: Option<(u64, PostAccumulate)>,
+    /// A tensor that is no leaf keeps its gradient.
+    pub(crate) retains: bool,
+}
+
+impl State {
+    pub(crate) fn rest(&mut self) -> &mut Rest {
+        self.rest.get_or_insert_default()
+    }
+}
+
+impl View {
+    #[inline(always)]
+    pub(super) fn none() -> View {
+        View {
+            base: None,
+            kind: Kind::Strided,
+            creation: AtomicU8::new(0),
+            version: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Tensor {
+    fn inner(&self) -> &TensorImpl {
+        &self.0
+    }
+
+    /// The keys that the tensor gives to a call: with the mark of those that record.
+    #[inline]
+    pub(crate) fn call_keys(&self) -> DispatchKeySet {
+        let keys = self.0.keys.marked();
+        match &self.0.view.base {
+            None => keys,
+            Some(base) => keys | (base.call_keys() & DispatchKeySet::RECORDS),
+        }
+    }
+
+    /// Whether gradients are computed for this tensor: it is a leaf that asks for one
+    /// ([`Tensor::requires_grad_`]), or was computed from one.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let x = tensor([1.0, 2.0])?.requires_grad_(true)?;
+    /// assert!(x.requires_grad() && x.mul(2)?.requires_grad());
+    /// assert!(!x.detach()?.requires_grad());
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[inline]
+    pub fn requires_grad(&self) -> bool {
+        self.0.requires_grad.load(Ordering::Relaxed)
+            || self.0.view.base.as_ref().is_some_and(Tensor::requires_grad)
+    }
+
+    /// Sets whether the tensor itself takes part.
+    pub(crate) fn mark_requires_grad(&self, on: bool) {
+        self.0.requires_grad.store(on, Ordering::Relaxed);
+        self.0.keys.mark(on);
+    }
+
+    pub(crate) fn history(&self) -> MutexGuard<'_, State> {
+        self.0.history.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tensor that this one is a view of: the one that owns the memory, unless something other
+    /// than strides lies between. `None` for what is no view as gradients see it, such as the
+    /// result of `detach`.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let x = tensor([1.0, 2.0, 3.0])?;
+    /// let v = x.i(1..)?;
+    /// assert!(v.base().is_some_and(|b| b.is_same(&x)));
+    /// assert!(x.base().is_none() && x.detach()?.base().is_none());
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[inline]
+    pub fn base(&self) -> Option<&Tensor> {
+        self.0.view.base.as_ref()
+    }
+
+    pub(crate) fn view_kind(&self) -> Kind {
+        self.0.view.kind
+    }
+
+    pub(crate) fn creation(&self) -> Creation {
+        match self.0.view.creation.load(Ordering::Relaxed) {
+            1 => Creation::Several,
+            2 => Creation::NoGrad,
+            3 => Creation::Inference,
+            4 => Creation::Function,
+            _ => Creation::Default,
+        }
+    }
+
+    pub(crate) fn set_creation(&self, creation: Creation) {
+        self.0.view.creation.store(creation as u8, Ordering::Relaxed);
+    }
+
+    /// The version of the storage at which the view's node was the right one.
+    pub(crate) fn view_version(&self) -> u64 {
+        self.0.view.version.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_view_version(&self, version: u64) {
+        self.0.view.version.store(version, Ordering::Relaxed);
+    }
+
+    /// [`Tensor::version`] for internal use.
+    pub(crate) fn writes(&self) -> u64 {
+        self.storage().version()
+    }
+
+    /// Another tensor over the same storage, as a view that gradients flow through. `recording` is
+    /// grad mode.
+    #[inline]
+    pub(crate) fn view_with(
+        &self,
+        recording: bool,
+        sizes: impl AsRef<[i64]>,
+        strides: impl AsRef<[i64]>,
+        offset: i64,
+    ) -> Tensor {
+        self.with_geometry(sizes, strides, offset).into_view_of(self, Kind::Strided, recording)
+    }
+
+    /// The same tensor, fresh from a view operator, as a view of another one.
+    #[inline]
+    pub(crate) fn into_view_of(self, of: &Tensor, kind: Kind, recording: bool) -> Tensor {
+        let base = match of.base() {
+            Some(base) if kind == Kind::Strided && of.view_kind() == Kind::Strided => base,
+            _ => of,
+        };
+        let creation = match (of.creation(), recording) {
+            (Creation::Default, true) => Creation::Default,
+            (Creation::Default, false) => Creation::NoGrad,
+            (of, _) => of,
+        };
+        let version = of.writes();
+        self.become_view(View {
+            base: Some(base.clone()),
+            kind,
+            creation: AtomicU8::new(creation as u8),
+            version: AtomicU64::new(version),
+        })
+    }
+
+    /// The same tensor, fresh from an operator, without the base that a view operator gave it.
+    #[inline]
+    pub(crate) fn into_no_view(self) -> Tensor {
+        match self.base() {
+            Some(_) => self.become_view(View::none()),
+            None => self,
+        }
+    }
+
+    #[inline]
+    fn become_view(mut self, view: View) -> Tensor {
+        match self.0.get_mut() {
+            Some(inner) => {
+                inner.view = view;
+                self
+            }
+            // somebody else knows it: it is what it is
+            None => {
+                let i = self.inner();
+                let mut other = self.with_keys(i.keys.get());
+                if let Some(inner) = other.0.get_mut() {
+                    inner.view = view;
+                }
+                other
+            }
+        }
+    }
+}

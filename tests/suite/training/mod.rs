@@ -1,0 +1,10 @@
+//! Networks, optimisers, schedules, loaders and checkpoints: PyTorch's numbers, and the runs that
+//! PyTorch has recorded.
+
+mod beginnings;
+mod checkpoints;
+mod loaders;
+mod modules;
+mod recorded;
+mod rules;
+mod schedules;

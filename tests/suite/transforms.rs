@@ -1,0 +1,143 @@
+//! Function transforms as a whole: what PyTorch recorded of per-sample gradients, an ensemble and
+//! Hessians, and transforms within compiled functions.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use straightline::func::{VmapOptions, grad, hessian, jacfwd, jacrev, jvp, vmap, vmap_with};
+use straightline::{Result, Tensor, assert_close, compile, load_safetensors, ones, tensor};
+
+type Parameters = BTreeMap<String, Tensor>;
+
+/// A recorded run, where this machine has the recordings.
+fn recorded(name: &str) -> Option<BTreeMap<String, Tensor>> {
+    let path = PathBuf::from("/work/shared/conformance/training").join(name);
+    path.exists().then(|| load_safetensors(&path).expect("a file of tensors").into_iter().collect())
+}
+
+/// The entries below a prefix, without it.
+fn below(all: &BTreeMap<String, Tensor>, prefix: &str) -> Parameters {
+    let strip = |(k, v): (&String, &Tensor)| Some((k.strip_prefix(prefix)?.to_string(), v.clone()));
+    all.iter().filter_map(strip).collect()
+}
+
+fn model(p: &Parameters, x: &Tensor) -> Result<Tensor> {
+    let linear = |x: &Tensor, name: &str| {
+        x.matmul(p[&format!("{name}.weight")].t()?)?.add(&p[&format!("{name}.bias")])
+    };
+    linear(&linear(x, "layers.0")?.tanh()?, "layers.1")
+}
+
+fn close(got: &Tensor, want: &Tensor, tolerance: f64) -> Result<()> {
+    let largest = want.abs()?.max()?.to_dtype(straightline::DType::F64)?.item::<f64>()?;
+    let off = got.sub(want)?.abs()?.max()?.to_dtype(straightline::DType::F64)?.item::<f64>()?;
+    assert!(off <= tolerance * largest.max(1.0), "{off} of {largest}");
+    Ok(())
+}
+
+#[test]
+fn per_sample_gradients_and_an_ensemble() -> Result<()> {
+    let Some(all) = recorded("per_sample_grads.safetensors") else { return Ok(()) };
+    let loss = |(p, x, y): &(Parameters, Tensor, Tensor)| {
+        let logits = model(p, &x.unsqueeze(0)?)?;
+        logits.log_softmax(1)?.gather(1, y.view([1, 1])?)?.neg()?.mean()
+    };
+    let parameters = below(&all, "init.");
+    let per_sample = |p: &Parameters, x: &Tensor, y: &Tensor| {
+        let one = |(x, y): &(Tensor, Tensor)| {
+            grad(|p: &Parameters| loss(&(p.clone(), x.clone(), y.clone())))(p)
+        };
+        vmap(one)(&(x.clone(), y.clone()))
+    };
+    let got = per_sample(&parameters, &all["x"], &all["y"])?;
+    for (name, want) in below(&all, "persample.") {
+        close(&got[&name], &want, 2e-6)?;
+    }
+    let ensemble = below(&all, "ensemble.");
+    let x = &all["x"];
+    let out = vmap(|p: &Parameters| model(p, x))(&ensemble)?;
+    close(&out, &all["ensemble_out"], 2e-6)
+}
+
+#[test]
+fn second_derivatives() -> Result<()> {
+    let Some(all) = recorded("hessian.safetensors") else { return Ok(()) };
+    let (a, c, x0) = (&all["A"], &all["c"], &all["x0"]);
+    let f = |x: &Tensor| {
+        let inner = a.matmul(x.sin()?)?.add(c.mul(x)?)?;
+        inner.logsumexp(0)?.add(x.pow(3)?.sum()?.div(6)?)
+    };
+    close(&grad(f)(x0)?, &all["grad"], 1e-9)?;
+    for h in [hessian(f)(x0)?, jacrev(jacrev(f))(x0)?, jacfwd(jacfwd(f))(x0)?] {
+        close(&h, &all["hessian"], 1e-9)?;
+    }
+    close(&jvp(grad(f), x0, &all["v"])?.1, &all["hvp"], 1e-9)?;
+    let g = |x: &Tensor| a.matmul(x)?.tanh()?.mul(x.sum()?);
+    for j in [jacrev(g)(x0)?, jacfwd(g)(x0)?] {
+        close(&j, &all["jac_of_G"], 1e-9)?;
+    }
+    // a network, as a function of all its parameters in a row
+    let init = below(&all, "mlp.init.");
+    let names = ["layers.0.weight", "layers.0.bias", "layers.1.weight", "layers.1.bias"];
+    let loss = |flat: &Tensor| {
+        let (mut p, mut from) = (Parameters::new(), 0);
+        for name in names {
+            let like = &init[name];
+            let part = flat.narrow(0, from, like.numel())?.view(like.sizes())?;
+            from += like.numel();
+            p.insert(name.into(), part);
+        }
+        let off = model(&p, &all["mlp.x"])?.sub(&all["mlp.y"])?;
+        off.mul(&off)?.mean()
+    };
+    let rows = names.iter().map(|n| init[*n].reshape(-1)).collect::<Result<Vec<_>>>()?;
+    let flat = Tensor::cat(&rows, 0)?;
+    close(&grad(loss)(&flat)?, &all["mlp.grad"], 1e-9)?;
+    close(&hessian(loss)(&flat)?, &all["mlp.hessian"], 1e-9)
+}
+
+#[test]
+fn compiled_functions_are_traced_through() -> Result<()> {
+    let x = tensor([[0.0, 1.0], [2.0, 3.0]])?;
+    let f = compile(|x: &Tensor| vmap(grad(|a: &Tensor| a.mul(a)?.sum()))(x));
+    for _ in 0..3 {
+        assert_eq!(f.call(&x)?.to_vec2::<f32>()?, [[0.0, 2.0], [4.0, 6.0]]);
+    }
+    let graph = f.trace(&x)?.to_string();
+    assert!(graph.contains("aten::mul.Tensor") && !graph.contains("select"), "{graph}");
+    let f = compile(|x: &Tensor| hessian(|x: &Tensor| x.sin()?.mul(x)?.sum())(x));
+    let y = tensor([0.5, 1.0])?;
+    let eager = hessian(|x: &Tensor| x.sin()?.mul(x)?.sum())(&y)?;
+    for _ in 0..3 {
+        assert_close(&f.call(&y)?, &eager)?;
+    }
+    // a compiled function within a transform runs eagerly
+    let inner = compile(|x: &Tensor| x.mul(x)?.sum());
+    assert_eq!(grad(|x: &Tensor| inner.call(x))(&y)?.to_vec::<f32>()?, [1.0, 2.0]);
+    Ok(())
+}
+
+#[test]
+fn convolutions_with_a_weight_for_each_sample() -> Result<()> {
+    let x = Tensor::from_vec((0..150).map(|i| (i % 7) as f32).collect::<Vec<_>>(), 150)?
+        .view([2, 3, 5, 5])?;
+    let w = Tensor::from_vec((0..216).map(|i| (i % 5) as f32).collect::<Vec<_>>(), 216)?
+        .view([2, 4, 3, 3, 3])?;
+    let f = |(x, w): &(Tensor, Tensor)| {
+        straightline::ops::aten::conv2d(x, w, None, &[1, 1], &[0, 0], &[1, 1], 1)
+    };
+    let y = vmap(f)(&(x.clone(), w.clone()))?;
+    for i in 0..2 {
+        assert_close(&y.select(0, i)?, &f(&(x.select(0, i)?, w.select(0, i)?))?)?;
+    }
+    // the gradients of each sample's weight
+    let shared = w.select(0, 0)?;
+    let loss = |w: &Tensor, x: &Tensor| f(&(x.clone(), w.clone()))?.tanh()?.sum();
+    let g = vmap(|x: &Tensor| grad(|w: &Tensor| loss(w, x))(&shared))(&x)?;
+    for i in 0..2 {
+        let x = x.select(0, i)?;
+        assert_close(&g.select(0, i)?, &grad(|w: &Tensor| loss(w, &x))(&shared)?)?;
+    }
+    let columns = VmapOptions { in_dims: vec![Some(1)], ..VmapOptions::default() };
+    assert_eq!(vmap_with(|a: &Tensor| a.sum(), &columns)(&ones([2, 3])?)?.sizes(), [3]);
+    Ok(())
+}
