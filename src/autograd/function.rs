@@ -4,7 +4,7 @@ use super::anomaly;
 use super::error::AutogradError;
 use super::graph;
 use super::mode::GradGuard;
-use super::saved::SavedTensor;
+use super::saved::{SavedTensor, Slot, Slots};
 use super::view;
 use crate::dispatch::{grad_enabled, line};
 use crate::error::Result;
@@ -155,17 +155,11 @@ impl Context {
     }
 }
 
-/// A saved tensor: one that is checked, or a constant.
-enum Slot {
-    Checked(SavedTensor),
-    Constant(Tensor),
-}
-
 struct Called {
     function: Arc<dyn Function>,
     name: String,
     context: Context,
-    slots: Mutex<Option<Vec<Slot>>>,
+    slots: Slots,
     /// Results as they were, for zeros.
     metas: Vec<OutputMeta>,
 }
@@ -182,15 +176,7 @@ impl node::Function for Called {
         _wanted: &dyn Fn(usize) -> bool,
         _keep: bool,
     ) -> Result<Vec<Option<Tensor>>> {
-        let unpacked = {
-            let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(slots) = &*slots else { return Err(graph::twice(node)) };
-            let unpack = |s: &Slot| match s {
-                Slot::Checked(t) => t.unpack(node),
-                Slot::Constant(t) => Ok(t.clone()),
-            };
-            slots.iter().map(unpack).collect::<Result<Vec<_>>>()?
-        };
+        let unpacked = self.slots.unpack(node)?;
         if !self.context.keeps_none {
             for (grad, meta) in grads.iter_mut().zip(&self.metas) {
                 if grad.is_none() {
@@ -238,14 +224,7 @@ impl node::Function for Called {
     }
 
     fn release(&self) {
-        let gone = {
-            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-            match slots.as_ref().is_some_and(|s| !s.is_empty()) {
-                true => slots.take(),
-                false => None,
-            }
-        };
-        drop(gone);
+        self.slots.release();
     }
 }
 
@@ -286,12 +265,10 @@ fn apply<F: Function>(function: Arc<F>, inputs: &[Tensor]) -> Result<Outputs> {
         true => inputs.iter().map(view::gradient_edge).collect::<Result<_>>()?,
         false => Edges::new(),
     };
-    let versions: Vec<u64> = inputs.iter().map(Tensor::writes).collect();
     let results = {
         let _grad = GradGuard::set(false);
         function.forward(&mut context, inputs)?
     };
-    let _ = versions;
     if !context.dirty.iter().all(|d| results.iter().any(|r| r.same_handle(d))) {
         return Err(AutogradError::Setting(
             "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified \
@@ -346,7 +323,7 @@ fn apply<F: Function>(function: Arc<F>, inputs: &[Tensor]) -> Result<Outputs> {
     context.no_gradient.clear();
     let name = format!("{}Backward", short_name::<F>());
     *context.node.lock().unwrap_or_else(PoisonError::into_inner) = Some(name.clone());
-    let called = Called { function, name, context, slots: Mutex::new(Some(slots)), metas };
+    let called = Called { function, name, context, slots: Slots::new(slots), metas };
     let line = line().or(Some(at));
     let node = Node::new(next_sequence(), edges, node_outputs, None, line, called);
     let node: Arc<Node> = anomaly::noted(node);

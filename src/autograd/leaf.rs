@@ -82,7 +82,7 @@ impl Function for AccumulateGrad {
         if let Some(new) = grads.pop().flatten() {
             let recording = grad_enabled();
             match grad(leaf) {
-                None if recording => set_grad(leaf, Some(laid_out_if_needed(leaf, new)?)),
+                None if recording => set_grad(leaf, Some(laid_out(leaf, &new)?)),
                 None => {
                     let stolen = new.is_alone() && fits_layout(leaf, &new);
                     let kept = if stolen { super::graph::cut(&new) } else { laid_out(leaf, &new)? };
@@ -105,10 +105,6 @@ impl Function for AccumulateGrad {
     fn leaf(&self) -> Option<&Tensor> {
         Some(&self.leaf)
     }
-}
-
-fn laid_out_if_needed(leaf: &Tensor, grad: Tensor) -> Result<Tensor> {
-    laid_out(leaf, &grad)
 }
 
 /// Tensors without plain memory are added out of place.

@@ -6,7 +6,7 @@
 use super::anomaly;
 use super::error::AutogradError;
 use super::graph;
-use super::saved::SavedTensor;
+use super::saved::{SavedTensor, Slot, Slots};
 use super::view;
 use crate::dispatch::{
     AutogradFormula, BelowAutograd, DispatchKeySet, OpContext, OperatorHandle, Stack, Value,
@@ -15,7 +15,7 @@ use crate::dispatch::{
 use crate::error::Result;
 use crate::tensor::Tensor;
 use crate::tensor::node::{Edge, Edges, Function, Node, next_sequence};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The autograd kernel of such operators.
 pub(crate) fn record(
@@ -112,17 +112,11 @@ impl Function for NoFormula {
     }
 }
 
-/// What a formula saved.
-enum Slot {
-    Checked(SavedTensor),
-    Constant(Tensor),
-}
-
 struct ByFormula {
     name: String,
     formula: AutogradFormula,
     values: Vec<Value>,
-    slots: Mutex<Option<Vec<Slot>>>,
+    slots: Slots,
 }
 
 impl ByFormula {
@@ -155,7 +149,7 @@ impl ByFormula {
             name: format!("GeneratedBackwardFor_{of}_defaultBackward"),
             formula,
             values: context.values,
-            slots: Mutex::new(Some(slots)),
+            slots: Slots::new(slots),
         })
     }
 }
@@ -172,27 +166,12 @@ impl Function for ByFormula {
         _wanted: &dyn Fn(usize) -> bool,
         _keep: bool,
     ) -> Result<Vec<Option<Tensor>>> {
-        let saved = {
-            let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(slots) = &*slots else { return Err(graph::twice(node)) };
-            let unpack = |s: &Slot| match s {
-                Slot::Checked(t) => t.unpack(node),
-                Slot::Constant(t) => Ok(t.clone()),
-            };
-            slots.iter().map(unpack).collect::<Result<Vec<_>>>()?
-        };
+        let saved = self.slots.unpack(node)?;
         let context = OpContext { saved, values: self.values.clone() };
         self.formula.gradients_of(&context, &grads, node.edges.len())
     }
 
     fn release(&self) {
-        let gone = {
-            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-            match slots.as_ref().is_some_and(|s| !s.is_empty()) {
-                true => slots.take(),
-                false => None,
-            }
-        };
-        drop(gone);
+        self.slots.release();
     }
 }

@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::modes::{functionalize, tracer};
 use crate::tensor::Tensor;
 use crate::tensor::node::{Edge, Node};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use straightline_catalog::Scalar;
 use straightline_catalog::schema::SchemaType;
 
@@ -267,5 +267,43 @@ fn legacy_name(dtype: straightline_catalog::DType) -> &'static str {
         D::I32 => "Int",
         D::I64 => "Long",
         other => other.name(),
+    }
+}
+
+/// A tensor that a formula from outside saved: one that is checked, or a constant.
+pub(crate) enum Slot {
+    Checked(SavedTensor),
+    Constant(Tensor),
+}
+
+/// What a formula from outside saved, until its node lets it go.
+pub(crate) struct Slots(Mutex<Option<Vec<Slot>>>);
+
+impl Slots {
+    pub(crate) fn new(slots: Vec<Slot>) -> Slots {
+        Slots(Mutex::new(Some(slots)))
+    }
+
+    /// The tensors, or the error of a second backward pass when they were let go.
+    pub(crate) fn unpack(&self, node: &Arc<Node>) -> Result<Vec<Tensor>> {
+        let slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(slots) = &*slots else { return Err(graph::twice(node)) };
+        let unpack = |s: &Slot| match s {
+            Slot::Checked(t) => t.unpack(node),
+            Slot::Constant(t) => Ok(t.clone()),
+        };
+        slots.iter().map(unpack).collect()
+    }
+
+    /// Lets the tensors go. A node that saved none may run again.
+    pub(crate) fn release(&self) {
+        let gone = {
+            let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            match slots.as_ref().is_some_and(|s| !s.is_empty()) {
+                true => slots.take(),
+                false => None,
+            }
+        };
+        drop(gone);
     }
 }

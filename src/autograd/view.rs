@@ -214,7 +214,6 @@ pub(crate) fn rebase_output(t: &Tensor, node: Arc<Node>, nr: u32) -> Result<()> 
     let function = CopySlices {
         base: OutputMeta::of(&base),
         base_strides: Dims::from_slice(base.strides()),
-        base_offset: base.offset(),
         steps,
         function: Mutex::new(Some(node)),
     };
@@ -253,7 +252,6 @@ fn retain_again(t: &Tensor, before: Option<Edge>) {
 struct CopySlices {
     base: OutputMeta,
     base_strides: Dims,
-    base_offset: i64,
     steps: Vec<Step>,
     /// What was computed and written.
     function: Mutex<Option<Arc<Node>>>,
@@ -293,7 +291,6 @@ impl Function for CopySlices {
             };
             aten::copy_(&fresh, &grad, false)?
         };
-        let _ = self.base_offset;
         let mut slice = result.clone();
         for step in &self.steps {
             slice = step.take(&slice)?;
