@@ -119,6 +119,11 @@ impl MiniGpt {
         self.config
     }
 
+    /// The embeddings of the tokens, `[vocabulary, width]`, which are the output matrix too.
+    pub fn embeddings(&self) -> &Tensor {
+        self.wte.weight.tensor()
+    }
+
     /// The mean cross-entropy, in nats per token, of targets `[batch, length]`, of which those that
     /// are -100 do not count.
     ///

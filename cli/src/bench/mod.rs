@@ -111,7 +111,7 @@ fn one(workload: &Workload, options: &Options, budget: Budget) -> (Pair, Option<
         }
     };
     let eager = match eager(&*program, workload, &mut pair.eager, budget) {
-        Ok(output) => output,
+        Ok(outputs) => outputs,
         Err(e) => {
             let note = format!("failed: {e}");
             pair.compiled.note = Some(note.clone());
@@ -131,44 +131,49 @@ fn eager(
     workload: &Workload,
     row: &mut Row,
     budget: Budget,
-) -> Result<Tensor> {
+) -> Result<Vec<Tensor>> {
     let start = Instant::now();
-    let output = program.output()?;
+    program.run(1)?;
     row.compile_ms = Some(milliseconds(start));
+    let outputs = program.outputs()?;
     row.dispatches = Some(dispatches(|| program.run(1))?);
     let (timing, foreign) = quietest(budget, |n| program.run(n))?;
-    *row = row.clone().with_timing(timing).with_check(sums(workload, &output)?);
+    *row = row.clone().with_timing(timing).with_check(sums(workload, &outputs)?);
     row.foreign = foreign;
-    Ok(output)
+    Ok(outputs)
 }
 
 fn compiled(
     program: &dyn Program,
     workload: &Workload,
-    eager: &Tensor,
+    eager: &[Tensor],
     row: &mut Row,
     budget: Budget,
 ) -> Result<()> {
-    let start = Instant::now();
+    // what the call that captures gives, and what those that replay give
+    agree(workload, eager, &program.compile().outputs()?)?;
     let compiled = program.compile();
-    let output = compiled.output()?;
+    let start = Instant::now();
+    compiled.run(1)?;
     row.compile_ms = Some(milliseconds(start));
-    agree(workload, eager, &output)?;
-    // a second call replays; the first one has captured
-    agree(workload, eager, &compiled.output()?)?;
+    let outputs = compiled.outputs()?;
+    agree(workload, eager, &outputs)?;
     row.dispatches = Some(dispatches(|| compiled.run(1))?);
     let (timing, foreign) = quietest(budget, |n| compiled.run(n))?;
-    *row = row.clone().with_timing(timing).with_check(sums(workload, &output)?);
+    *row = row.clone().with_timing(timing).with_check(sums(workload, &outputs)?);
     row.foreign = foreign;
     Ok(())
 }
 
-/// The check sums of an output; of a single 0 where the elements mean nothing.
-fn sums(workload: &Workload, output: &Tensor) -> Result<Check> {
-    Ok(match workload.agreement {
-        Agreement::Within(_) => check(&elements(output)?),
-        Agreement::ShapeOnly => check(&[0.0]),
-    })
+/// The check sums of each output; of a single 0 where the elements mean nothing.
+fn sums(workload: &Workload, outputs: &[Tensor]) -> Result<Vec<Check>> {
+    let each = outputs.iter().map(|output| {
+        Ok(match workload.agreement {
+            Agreement::Within(_) => check(&elements(output)?),
+            Agreement::ShapeOnly => check(&[0.0]),
+        })
+    });
+    each.collect()
 }
 
 fn milliseconds(since: Instant) -> f64 {
@@ -209,30 +214,35 @@ fn quietest(
     Ok((timing, Some((foreign * 1e3).round() / 1e3)))
 }
 
-/// Fails where the compiled output is not the eager one.
-fn agree(workload: &Workload, eager: &Tensor, compiled: &Tensor) -> Result<()> {
+/// Fails where the compiled outputs are not the eager ones.
+fn agree(workload: &Workload, eager: &[Tensor], compiled: &[Tensor]) -> Result<()> {
     let mismatch = |what: String| Err(CliError::Mismatch(format!("{}: {what}", workload.name)));
-    if eager.sizes() != compiled.sizes() || eager.dtype() != compiled.dtype() {
-        return mismatch(format!(
-            "{}{:?}, and the eager one is {}{:?}",
-            compiled.dtype(),
-            compiled.sizes(),
-            eager.dtype(),
-            eager.sizes()
-        ));
+    if eager.len() != compiled.len() {
+        return mismatch(format!("{} outputs, and {} eagerly", compiled.len(), eager.len()));
     }
-    let Agreement::Within(tolerance) = workload.agreement else {
-        return Ok(());
-    };
-    match compare(&elements(eager)?, &elements(compiled)?, tolerance) {
-        None => Ok(()),
-        Some(d) => mismatch(format!(
-            "element {} is {}, and the eager one is {}: they differ by {:.3e}, and {:.3e} is allowed",
-            d.index,
-            d.compiled,
-            d.eager,
-            (d.compiled - d.eager).abs(),
-            d.allowed
-        )),
+    for (eager, compiled) in eager.iter().zip(compiled) {
+        if eager.sizes() != compiled.sizes() || eager.dtype() != compiled.dtype() {
+            return mismatch(format!(
+                "{}{:?}, and the eager one is {}{:?}",
+                compiled.dtype(),
+                compiled.sizes(),
+                eager.dtype(),
+                eager.sizes()
+            ));
+        }
+        let Agreement::Within(tolerance) = workload.agreement else {
+            continue;
+        };
+        if let Some(d) = compare(&elements(eager)?, &elements(compiled)?, tolerance) {
+            return mismatch(format!(
+                "element {} is {}, and the eager one is {}: they differ by {:.3e}, and {:.3e} is allowed",
+                d.index,
+                d.compiled,
+                d.eager,
+                (d.compiled - d.eager).abs(),
+                d.allowed
+            ));
+        }
     }
+    Ok(())
 }

@@ -70,8 +70,9 @@ impl Row {
         self
     }
 
-    pub(super) fn with_check(mut self, (n, a, b, c): Check) -> Row {
-        self.check = Some(vec![(n, rounded(a, 7), rounded(b, 7), rounded(c, 7))]);
+    pub(super) fn with_check(mut self, each: Vec<Check>) -> Row {
+        let short = |(n, a, b, c)| (n, rounded(a, 7), rounded(b, 7), rounded(c, 7));
+        self.check = Some(each.into_iter().map(short).collect());
         self
     }
 }

@@ -38,7 +38,7 @@ impl<F: Fn(&str) -> (i64, i64)> MadeUp<F> {
 }
 
 /// `l3(LayerNorm(l2(gelu(l1(x)))))`.
-struct Mlp {
+pub(super) struct Mlp {
     l1: Linear,
     l2: Linear,
     ln: LayerNorm,
@@ -46,9 +46,13 @@ struct Mlp {
 }
 
 impl Mlp {
-    fn made_up(width: i64) -> Result<Mlp> {
+    /// `each` sees the weights as they are made.
+    pub(super) fn made_up(
+        width: i64,
+        mut each: impl FnMut(Tensor) -> Result<Tensor>,
+    ) -> Result<Mlp> {
         let weights = MadeUp::new(format!("w5.h{width}."), move |_| (width, width));
-        let mut source = |name: &str| weights.get(name);
+        let mut source = |name: &str| each(weights.get(name)?);
         Ok(Mlp {
             l1: Linear::load(&mut source, "l1", width, width)?,
             l2: Linear::load(&mut source, "l2", width, width)?,
@@ -57,14 +61,14 @@ impl Mlp {
         })
     }
 
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+    pub(super) fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let x = self.l2.forward(&self.l1.forward(x)?.gelu()?)?;
         self.l3.forward(&self.ln.forward(&x)?)
     }
 }
 
 /// The weights of W6 under the names that [`MiniGpt`] uses.
-fn gpt_weight(name: &str) -> Result<Tensor> {
+pub(super) fn gpt_weight(name: &str) -> Result<Tensor> {
     match name {
         "wte.weight" => return uniform("w6.wte", &[600, 64], 0.2, 0.0),
         "pos.weight" => return uniform("w6.pos", &[16, 64], 0.2, 0.0),
@@ -135,7 +139,7 @@ pub(super) fn workloads() -> Vec<Workload> {
     let mut suite = Vec::new();
     for (batch, width) in [(1, 64), (8, 256), (64, 1024)] {
         suite.push(Workload::new(format!("w5.mlp_{batch}x{width}"), SUMS, move |_| {
-            let mlp = Mlp::made_up(width)?;
+            let mlp = Mlp::made_up(width, Ok)?;
             // row-major: fewer rows are a prefix of the same data
             let x = uniform(&format!("w5.h{width}.x"), &[batch, width], 1.0, 0.0)?;
             function(x, move |x: &Tensor| mlp.forward(x))

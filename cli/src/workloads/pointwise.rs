@@ -1,7 +1,7 @@
 //! W1 to W3: single operators, a long chain on little data, pointwise expressions.
 
 use super::data::uniform;
-use super::program::{Unready, function};
+use super::program::function;
 use super::workload::{Agreement, POINTWISE, Workload};
 use straightline::{Result, Tensor};
 
@@ -27,9 +27,8 @@ pub(super) fn workloads() -> Vec<Workload> {
             function(inputs, |(a, b): &(Tensor, Tensor)| a.add(b))
         }),
         Workload::new("w1.add_grad", POINTWISE, |_| {
-            Err(Unready::Unavailable(
-                "it records a gradient, and operators do not record gradients yet".into(),
-            ))
+            let wanting = |name| uniform(name, &[1], 1.0, 0.0)?.requires_grad_(true);
+            function((wanting("w1.a")?, wanting("w1.b")?), |(a, b): &(Tensor, Tensor)| a.add(b))
         }),
         Workload::new("w1.transpose", POINTWISE, |_| {
             let a = uniform("w1.a", &[4, 8], 1.0, 0.0)?;

@@ -14,6 +14,7 @@ fn names_are_fixed() {
         w5.mlp_8x256 w5.mlp_64x1024 w6.minigpt_b1 w6.minigpt_b8 w7.block_eager w7.block_sdpa \
         w8.sdpa_128 w8.sdpa_128_causal w8.sdpa_1024 w8.sdpa_1024_causal \
         w9.conv3x3 w9.conv_bn_relu w9.resnet18 \
+        w11.train_mlp_8x256 w11.train_mlp_64x1024 w11.train_minigpt_b8 \
         w12.minilm_b1_l8 w12.minilm_b1_l32 w12.minilm_b1_l128 w12.minilm_b8_l8 w12.minilm_b8_l32 \
         w12.minilm_b8_l128";
     assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());
@@ -21,7 +22,7 @@ fn names_are_fixed() {
 
 fn output(name: &str) -> straightline::Tensor {
     let program = one(name).unwrap().require(&Setting::default()).unwrap();
-    program.output().unwrap()
+    program.outputs().unwrap().swap_remove(0)
 }
 
 #[test]
