@@ -56,7 +56,7 @@ impl Drop for AnomalyGuard {
 }
 
 /// A node that is made now, with the one that runs.
-pub(super) fn noted<F: Function + 'static>(mut node: Node<F>) -> Arc<Node> {
+pub(super) fn noted<F: Function + 'static>(mut node: Node<F>) -> Arc<Node<F>> {
     if MODE.get() != Mode::Off {
         node.during = RUNNING.with_borrow(|r| r.last().cloned());
     }

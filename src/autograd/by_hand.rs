@@ -114,7 +114,7 @@ fn detach_(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Resul
         )
         .into());
     }
-    let before = t.history().grad_fn.take();
+    let before = t.put_grad_fn(None);
     t.mark_requires_grad(false);
     drop(before);
     below(op, keys, stack)

@@ -9,7 +9,7 @@ use super::saved::SavedTensor;
 use super::view;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::Tensor;
-use crate::tensor::node::{Edge, Edges, Function, Node, OutputMeta, next_sequence};
+use crate::tensor::node::{Edge, Edges, End, Function, Node, OutputMeta, next_sequence};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -32,23 +32,25 @@ pub(crate) fn adopt(stand_in: &Tensor, real: &Tensor) {
 
 /// Whether a tensor has a node of its own.
 pub(crate) fn is_computed(t: &Tensor) -> bool {
-    t.requires_grad() && t.history().grad_fn.is_some()
+    t.requires_grad() && t.own_grad_fn().is_some()
 }
 
 /// The leaves from which tensors were computed, in the order of a walk from these.
 pub(crate) fn leaves_of(outputs: &[Tensor]) -> Result<Vec<Tensor>> {
     let mut seen = HashSet::new();
     let mut leaves = Vec::new();
-    let mut stack: Vec<Arc<Node>> = Vec::new();
+    let mut stack: Vec<Edge> = Vec::new();
     for t in outputs {
-        stack.extend(view::gradient_edge(t)?.map(|e| e.node));
+        stack.extend(view::gradient_edge(t)?);
     }
-    while let Some(node) = stack.pop() {
-        if !seen.insert(node.id()) {
+    while let Some(edge) = stack.pop() {
+        if !seen.insert(edge.id()) {
             continue;
         }
-        leaves.extend(node.function.leaf().cloned());
-        stack.extend(node.edges.iter().rev().flatten().map(|e| e.node.clone()));
+        match &edge.end {
+            End::Leaf(t) => leaves.push(t.clone()),
+            End::Node(node) => stack.extend(node.edges.iter().rev().flatten().cloned()),
+        }
     }
     Ok(leaves)
 }
@@ -130,7 +132,7 @@ impl Function for Compiled {
                 .scan(0, |nr, g| {
                     Some(g.map(|g| {
                         let g = graph::cut(&g);
-                        graph::set_edge(&g, Edge { node: last.clone(), nr: *nr });
+                        graph::set_edge(&g, Edge::new(last.clone(), *nr));
                         *nr += 1;
                         g
                     }))
@@ -197,7 +199,7 @@ pub(crate) fn attach(
         None => Arc::new(Node::new(sequence, edges, outputs, None, None, Spent)),
     };
     for (nr, t) in results.iter().enumerate() {
-        graph::set_edge(t, Edge { node: node.clone(), nr: nr as u32 });
+        graph::set_edge(t, Edge::new(node.clone(), nr as u32));
     }
     Ok(())
 }

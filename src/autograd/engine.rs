@@ -6,7 +6,7 @@
 
 use super::anomaly;
 use super::error::AutogradError;
-
+use super::graph;
 use super::hooks;
 use super::mode::GradGuard;
 use super::view;
@@ -183,9 +183,9 @@ impl<'a> Pass<'a> {
         }
         let mut started = HashSet::<usize, BuildId>::default();
         for (edge, _) in &task.roots {
-            let id = edge.node.id();
+            let id = edge.id();
             if started.insert(id) && self.missing.get(&id).copied().unwrap_or(0) == 0 {
-                self.push(edge.node.clone());
+                self.push(graph::node_of(edge));
             }
         }
         while let Some(ready) = self.ready.pop() {
@@ -196,15 +196,13 @@ impl<'a> Pass<'a> {
 
     /// Counts the edges that lead to each node.
     fn count(&mut self) {
-        let lowest = self
-            .task
-            .inputs
-            .map_or(0, |inputs| inputs.iter().map(|e| e.node.depth).min().unwrap_or(0));
+        let lowest =
+            self.task.inputs.map_or(0, |inputs| inputs.iter().map(Edge::depth).min().unwrap_or(0));
         let mut seen = HashSet::<usize, BuildId>::default();
         let mut stack: Vec<&Arc<Node>> = Vec::new();
         for (edge, _) in &self.task.roots {
-            if seen.insert(edge.node.id()) {
-                stack.push(&edge.node);
+            if seen.insert(edge.id()) {
+                stack.extend(edge.inner());
             }
         }
         while let Some(node) = stack.pop() {
@@ -212,9 +210,9 @@ impl<'a> Pass<'a> {
                 continue;
             }
             for edge in node.edges.iter().flatten() {
-                *self.missing.entry(edge.node.id()).or_default() += 1;
-                if seen.insert(edge.node.id()) {
-                    stack.push(&edge.node);
+                *self.missing.entry(edge.id()).or_default() += 1;
+                if seen.insert(edge.id()) {
+                    stack.extend(edge.inner());
                 }
             }
         }
@@ -225,8 +223,8 @@ impl<'a> Pass<'a> {
         let mut wanted = HashMap::<usize, Wanted, BuildId>::default();
         let mut lowest = u64::MAX;
         for (i, edge) in inputs.iter().enumerate() {
-            lowest = lowest.min(edge.node.depth);
-            let node = wanted.entry(edge.node.id()).or_default();
+            lowest = lowest.min(edge.depth());
+            let node = wanted.entry(edge.id()).or_default();
             match self.task.accumulate {
                 true => node.runs = true,
                 false => node.captures.push((edge.nr, i)),
@@ -236,8 +234,8 @@ impl<'a> Pass<'a> {
         let mut seen = HashSet::<usize, BuildId>::default();
         let mut stack: Vec<(&Arc<Node>, usize)> = Vec::new();
         for (edge, _) in &self.task.roots {
-            if seen.insert(edge.node.id()) {
-                stack.push((&edge.node, 0));
+            if seen.insert(edge.id()) {
+                stack.extend(edge.inner().map(|node| (node, 0)));
             }
             while let Some((node, next)) = stack.pop() {
                 let follow = node.depth > lowest;
@@ -245,16 +243,14 @@ impl<'a> Pass<'a> {
                     Some(edge) => {
                         stack.push((node, next + 1));
                         if let Some(edge) = edge
-                            && seen.insert(edge.node.id())
+                            && seen.insert(edge.id())
                         {
-                            stack.push((&edge.node, 0));
+                            stack.extend(edge.inner().map(|node| (node, 0)));
                         }
                     }
                     None => {
                         let leads = node.edges.iter().flatten().any(|e| {
-                            wanted
-                                .get(&e.node.id())
-                                .is_some_and(|w| w.runs || !w.captures.is_empty())
+                            wanted.get(&e.id()).is_some_and(|w| w.runs || !w.captures.is_empty())
                         });
                         if leads {
                             wanted.entry(node.id()).or_default().runs = true;
@@ -272,7 +268,7 @@ impl<'a> Pass<'a> {
             (None, _) => false,
             (Some(_), None) => true,
             (Some(edge), Some(wanted)) => {
-                wanted.get(&edge.node.id()).is_some_and(|w| w.runs || !w.captures.is_empty())
+                wanted.get(&edge.id()).is_some_and(|w| w.runs || !w.captures.is_empty())
             }
         }
     }
@@ -284,10 +280,11 @@ impl<'a> Pass<'a> {
 
     /// A gradient arrives at an input of a node.
     fn arrive(&mut self, edge: &Edge, grad: Option<Tensor>) -> Result<()> {
-        let buffer = self.buffers.entry(edge.node.id()).or_default();
+        let buffer = self.buffers.entry(edge.id()).or_default();
         let nr = edge.nr as usize;
         if buffer.len() <= nr {
-            buffer.resize_with((nr + 1).max(edge.node.outputs.len()), || None);
+            let outputs = edge.inner().map_or(1, |node| node.outputs.len());
+            buffer.resize_with((nr + 1).max(outputs), || None);
         }
         let Some(grad) = grad else { return Ok(()) };
         let place = &mut buffer[nr];
@@ -363,10 +360,10 @@ impl<'a> Pass<'a> {
                 continue;
             }
             self.arrive(edge, grad)?;
-            let Some(missing) = self.missing.get_mut(&edge.node.id()) else { continue };
+            let Some(missing) = self.missing.get_mut(&edge.id()) else { continue };
             *missing = missing.saturating_sub(1);
             if *missing == 0 {
-                self.push(edge.node.clone());
+                self.push(graph::node_of(edge));
             }
         }
         Ok(())
@@ -438,8 +435,8 @@ fn validate(node: &Arc<Node>, given: &mut Vec<Option<Tensor>>) -> Result<()> {
     }
     for (index, (edge, grad)) in node.edges.iter().zip(given).enumerate() {
         let (Some(edge), Some(g)) = (edge, &grad) else { continue };
-        let Some(Some(meta)) = edge.node.outputs.get(edge.nr as usize) else { continue };
-        if let Some(fitted) = fit(meta, g).map_err(|what| match what {
+        let Some(meta) = graph::meta_of(edge) else { continue };
+        if let Some(fitted) = fit(&meta, g).map_err(|what| match what {
             Misfit::Is(what) => {
                 crate::Error::from(AutogradError::InvalidGradient { node: name(), index, what })
             }

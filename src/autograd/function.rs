@@ -217,7 +217,7 @@ impl node::Function for Called {
                 let edges: Edges =
                     grads.iter().flatten().map(view::gradient_edge).collect::<Result<_>>()?;
                 let error = Node::new(next_sequence(), edges, outputs, None, node.line, function);
-                graph::set_edge(g, Edge { node: Arc::new(error), nr: 0 });
+                graph::set_edge(g, Edge::new(Arc::new(error), 0));
             }
         }
         Ok(given)
@@ -335,7 +335,7 @@ fn apply<F: Function>(function: Arc<F>, inputs: &[Tensor]) -> Result<Outputs> {
             view::rebase_output(t, node.clone(), nr as u32)?;
             continue;
         }
-        graph::set_edge(t, Edge { node: node.clone(), nr: nr as u32 });
+        graph::set_edge(t, Edge::new(node.clone(), nr as u32));
         if t.base().is_some() {
             t.set_creation(Creation::Function);
             t.set_view_version(t.writes());

@@ -34,7 +34,7 @@ impl GradFn {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     pub fn next_functions(&self) -> Vec<Option<(GradFn, u32)>> {
-        let each = |e: Option<&Edge>| e.map(|e| (GradFn(e.node.clone()), e.nr));
+        let each = |e: Option<&Edge>| e.map(|e| (GradFn(graph::node_of(e)), e.nr));
         graph::next(&self.0).map(each).collect()
     }
 

@@ -4,16 +4,31 @@ use super::error::{AutogradError, Made};
 use crate::error::Result;
 use crate::modes::outside;
 use crate::tensor::Tensor;
-use crate::tensor::node::{Edge, Node, OutputMeta};
+use crate::tensor::node::{Edge, End, Node, OutputMeta};
 use smallvec::SmallVec;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Says where a tensor came from, in place of what was known before.
 pub(crate) fn set_edge(t: &Tensor, edge: Edge) {
     t.mark_requires_grad(true);
-    let before = t.history().grad_fn.replace(edge);
-    // outside the lock: a chain may end here
-    drop(before);
+    drop(t.put_grad_fn(Some(edge)));
+}
+
+/// The node that an edge leads to.
+pub(crate) fn node_of(edge: &Edge) -> Arc<Node> {
+    match &edge.end {
+        End::Node(node) => node.clone(),
+        End::Leaf(t) => super::leaf::accumulator(t),
+    }
+}
+
+/// What a gradient along an edge has to be like.
+pub(crate) fn meta_of(edge: &Edge) -> Option<Cow<'_, OutputMeta>> {
+    match &edge.end {
+        End::Node(node) => node.outputs.get(edge.nr as usize)?.as_ref().map(Cow::Borrowed),
+        End::Leaf(t) => Some(Cow::Owned(OutputMeta::of(t))),
+    }
 }
 
 /// Whether values of a dtype have gradients.

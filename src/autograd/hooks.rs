@@ -2,6 +2,7 @@
 
 use super::error::AutogradError;
 use super::grad_fn::GradFn;
+use super::graph;
 
 use super::view;
 use crate::error::Result;
@@ -72,7 +73,7 @@ impl HookHandle {
 
 /// Puts the gradient of an edge where the tensor finds it.
 pub(crate) fn retain(edge: &Edge, cell: Arc<Mutex<Option<Tensor>>>) {
-    edge.node.hooks_mut().retained.push((edge.nr, cell));
+    graph::node_of(edge).hooks_mut().retained.push((edge.nr, cell));
 }
 
 impl Tensor {
@@ -101,8 +102,9 @@ impl Tensor {
         let hook = Arc::new(hook);
         match view::grad_fn(self)? {
             Some(edge) => {
-                edge.node.hooks_mut().tensor.push((id, edge.nr, hook));
-                Ok(HookHandle { id, at: At::Node(edge.node) })
+                let node = graph::node_of(&edge);
+                node.hooks_mut().tensor.push((id, edge.nr, hook));
+                Ok(HookHandle { id, at: At::Node(node) })
             }
             None if self.requires_grad() => {
                 self.history().rest().hooks.push((id, hook));

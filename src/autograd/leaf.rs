@@ -84,7 +84,7 @@ impl Function for AccumulateGrad {
             match grad(leaf) {
                 None if recording => set_grad(leaf, Some(laid_out(leaf, &new)?)),
                 None => {
-                    let stolen = new.is_alone() && fits_layout(leaf, &new);
+                    let stolen = new.has_memory_alone() && fits_layout(leaf, &new);
                     let kept = if stolen { super::graph::cut(&new) } else { laid_out(leaf, &new)? };
                     set_grad(leaf, Some(kept));
                 }

@@ -81,7 +81,7 @@ pub(crate) fn record(
         if written.iter().any(|w| w.same_handle(t)) {
             view::rebase_output(t, node.clone(), nr as u32)?;
         } else if !inputs.iter().flat_map(Value::tensors).any(|i| i.same_handle(t)) {
-            graph::set_edge(t, Edge { node: node.clone(), nr: nr as u32 });
+            graph::set_edge(t, Edge::new(node.clone(), nr as u32));
         }
     }
     for t in written.iter().filter(|w| !outputs.iter().any(|o| o.same_handle(w))) {

@@ -11,9 +11,9 @@ use super::saved::{self, Kept, SavedTensor};
 use super::view;
 use crate::dispatch::around::{Around, Given, Results};
 use crate::dispatch::{BelowAutograd, OperatorHandle, Value, grad_enabled, line};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::tensor::Tensor;
-use crate::tensor::node::{Edges, Function, Node, OutputMeta, next_sequence};
+use crate::tensor::node::{Edge, Edges, Function, Node, OutputMeta, next_sequence};
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, PoisonError};
 use straightline_catalog::Op;
@@ -69,10 +69,8 @@ impl Recorder {
 
 /// From before a call to after it.
 pub(crate) struct Recording {
-    edges: Edges,
-    /// How many edges each slot has, where one is a list.
-    lengths: Option<Box<[u32]>>,
-    kept: SmallVec<[Kept; 3]>,
+    /// The call's node, which is nobody else's yet.
+    node: Arc<Node<RuleFunction>>,
     /// The slots whose edges lead somewhere.
     active: u64,
     /// What an operator in place writes.
@@ -146,6 +144,11 @@ impl Recorder {
             if let Some(lengths) = &mut lengths {
                 lengths[slot] += 1;
             }
+            if t.is_plain_leaf() {
+                active |= 1 << slot;
+                edges.push(Some(Edge::leaf(t.clone())));
+                return;
+            }
             match view::gradient_edge(t) {
                 Ok(edge) => {
                     if edge.is_some() {
@@ -180,7 +183,15 @@ impl Recorder {
                 what => saved::keep(what, given, false)?,
             });
         }
-        Ok(Recording { edges, lengths, kept, active, written })
+        let function = RuleFunction {
+            rule: self.rule,
+            name: self.name,
+            lengths,
+            kept: Mutex::new(Some(kept)),
+        };
+        let node =
+            Node::new(next_sequence(), edges, SmallVec::new(), Some(self.name), line(), function);
+        Ok(Recording { node: super::anomaly::noted(node), active, written })
     }
 
     /// Edges that lead nowhere, for arguments that are missing between two slots.
@@ -210,9 +221,12 @@ impl Recorder {
     }
 
     fn end(&self, recording: Recording, results: &mut dyn Results) -> Result<()> {
-        let Recording { edges, lengths, mut kept, active, written } = recording;
-        // the tensors that the node gives gradients for, and their places
-        let mut outputs: SmallVec<[Option<OutputMeta>; 1]> = SmallVec::new();
+        let Recording { mut node, active, written } = recording;
+        let Some(Node { outputs, function, .. }) = Arc::get_mut(&mut node) else {
+            return Err(Error::runtime("a node is known before its results are"));
+        };
+        let kept = function.kept.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let kept = kept.as_mut().map_or(&mut [][..], |kept| &mut kept[..]);
         let differentiable = |at: usize| self.rule.outputs.get(at).copied().unwrap_or(false);
         // results that a mask leaves out have places all the same
         let lists = self.schema.returns.iter().any(|r| matches!(r.ty, SchemaType::List(..)));
@@ -229,7 +243,7 @@ impl Recorder {
             }
         });
         // own results are kept without their history, which is the node itself
-        for (save, kept) in self.rule.saves.iter().zip(&mut kept) {
+        for (save, kept) in self.rule.saves.iter().zip(kept) {
             if let (What::Argument(at), Kept::Tensor(t)) = (save.what, &mut *kept)
                 && at > 0
                 && self.schema.args[at].is_write()
@@ -261,14 +275,7 @@ impl Recorder {
                 return Err(e);
             }
         }
-        let function = RuleFunction {
-            rule: self.rule,
-            name: self.name,
-            lengths,
-            kept: Mutex::new(Some(kept)),
-        };
-        let node = Node::new(next_sequence(), edges, outputs, Some(self.name), line(), function);
-        let node: Arc<Node> = super::anomaly::noted(node);
+        let node: Arc<Node> = node;
         if let Some(written) = written {
             return view::rebase(&written, node);
         }
@@ -283,7 +290,7 @@ impl Recorder {
                     // a kernel that gives its operand as it is
                     *t = graph::cut(t);
                 }
-                graph::set_edge(t, crate::tensor::node::Edge { node: node.clone(), nr });
+                t.come_from(Edge::new(node.clone(), nr));
                 if let Form::View { several } = self.form
                     && t.base().is_some()
                 {
@@ -300,7 +307,7 @@ impl Recorder {
 }
 
 /// A node that a rule made.
-struct RuleFunction {
+pub(crate) struct RuleFunction {
     rule: &'static Rule,
     name: &'static str,
     lengths: Option<Box<[u32]>>,
@@ -358,14 +365,22 @@ impl Function for RuleFunction {
         Ok(all)
     }
 
+    fn holds(&mut self) -> bool {
+        let kept = self.kept.get_mut().unwrap_or_else(PoisonError::into_inner);
+        kept.as_ref().is_some_and(keeps)
+    }
+
     fn release(&self) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         // a node that keeps nothing may run again
-        let keeps = |k: &SmallVec<[Kept; 3]>| k.iter().any(|k| !matches!(k, Kept::Plain(_)));
         if kept.as_ref().is_some_and(keeps) {
             let gone = kept.take();
             drop(kept);
             drop(gone);
         }
     }
+}
+
+fn keeps(kept: &SmallVec<[Kept; 3]>) -> bool {
+    kept.iter().any(|k| !matches!(k, Kept::Plain(_)))
 }

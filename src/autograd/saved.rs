@@ -53,7 +53,14 @@ pub(crate) struct SavedTensor {
 
 enum Held {
     Tensor(Tensor),
-    Packed { packed: Packed, requires_grad: bool, edge: Option<Edge> },
+    Packed(Box<PackedTensor>),
+}
+
+/// What a saved-tensor hook made of a tensor.
+struct PackedTensor {
+    packed: Packed,
+    requires_grad: bool,
+    edge: Option<Edge>,
 }
 
 impl SavedTensor {
@@ -84,7 +91,8 @@ impl SavedTensor {
                     Origin::Operand { .. } => view::gradient_edge(t)?,
                     Origin::Result(_) => None,
                 };
-                Held::Packed { packed, requires_grad: t.requires_grad(), edge }
+                let requires_grad = t.requires_grad();
+                Held::Packed(Box::new(PackedTensor { packed, requires_grad, edge }))
             }
             None => Held::Tensor(data),
         };
@@ -102,11 +110,12 @@ impl SavedTensor {
     pub(crate) fn unpack(&self, node: &Arc<Node>) -> Result<Tensor> {
         let data = match &self.held {
             Held::Tensor(t) => t,
-            Held::Packed { packed, requires_grad, edge } => {
+            Held::Packed(held) => {
+                let PackedTensor { packed, requires_grad, edge } = &**held;
                 let t = graph::cut(&packed.unpack()?);
                 match (&self.origin, edge) {
                     (Origin::Result(nr), _) => {
-                        graph::set_edge(&t, Edge { node: node.clone(), nr: *nr });
+                        graph::set_edge(&t, Edge::new(node.clone(), *nr));
                     }
                     (_, Some(edge)) if *requires_grad => graph::set_edge(&t, edge.clone()),
                     _ => {}
@@ -130,7 +139,7 @@ impl SavedTensor {
                     return Ok(data.clone());
                 }
                 let t = graph::cut(data);
-                graph::set_edge(&t, Edge { node: node.clone(), nr });
+                graph::set_edge(&t, Edge::new(node.clone(), nr));
                 Ok(t)
             }
         }
@@ -139,18 +148,18 @@ impl SavedTensor {
     #[cold]
     fn modified(&self, t: &Tensor, version: u64, node: &Arc<Node>) -> crate::Error {
         let now = match self.origin {
-            Origin::Result(nr) => Some(Edge { node: node.clone(), nr }),
-            Origin::Operand { .. } => t.history().grad_fn.clone(),
+            Origin::Result(nr) => Some(Edge::new(node.clone(), nr)),
+            Origin::Operand { .. } => t.own_grad_fn(),
         };
-        let wrote = now.as_ref().filter(|e| !Arc::ptr_eq(&e.node, node));
+        let wrote = now.as_ref().filter(|e| e.id() != node.id());
         let sizes: Vec<String> = t.sizes().iter().map(ToString::to_string).collect();
         AutogradError::Modified {
             tensor: format!("torch.{}Tensor [{}]", legacy_name(t.dtype()), sizes.join(", ")),
-            output: now.as_ref().map(|e| (e.nr, graph::forward_name(&e.node))),
+            output: now.as_ref().map(|e| (e.nr, graph::forward_name(&graph::node_of(e)))),
             version: version.saturating_sub(self.version),
             expected: 0,
             saved_by: graph::made(node),
-            written_by: wrote.map(|e| graph::made(&e.node)),
+            written_by: wrote.map(|e| graph::made(&graph::node_of(e))),
         }
         .into()
     }
@@ -167,10 +176,13 @@ fn writes(t: &Tensor) -> u64 {
 /// Keeps an argument, or what a formula asks of it.
 pub(crate) fn keep(what: What, given: &dyn Given<'_>, unchecked: bool) -> Result<Kept> {
     let of_tensor = |at, f: &dyn Fn(&Tensor) -> Saved| {
-        Kept::Plain(match given.value(at) {
-            Value::Tensor(t) => f(&t),
-            _ => Saved::None,
-        })
+        let mut found = Saved::None;
+        given.tensors(&mut |i, t| {
+            if i == at {
+                found = f(t);
+            }
+        });
+        Kept::Plain(found)
     };
     Ok(match what {
         What::Argument(at) => return keep_value(given.value(at), unchecked),

@@ -7,7 +7,6 @@
 
 use super::error::AutogradError;
 use super::graph;
-use super::leaf;
 use crate::dispatch::grad_enabled;
 use crate::error::Result;
 use crate::modes::outside;
@@ -86,16 +85,16 @@ pub(crate) fn gradient_edge(t: &Tensor) -> Result<Option<Edge>> {
             outside::check_history(t, COMPUTED)?;
             Ok(Some(edge))
         }
-        None => Ok(Some(Edge { node: leaf::accumulator(t), nr: 0 })),
+        None => Ok(Some(Edge::leaf(t.clone()))),
     }
 }
 
 /// The node that a tensor came out of; of a view made anew where its memory was written since.
 pub(crate) fn grad_fn(t: &Tensor) -> Result<Option<Edge>> {
-    let Some(base) = t.base() else { return Ok(t.history().grad_fn.clone()) };
+    let Some(base) = t.base() else { return Ok(t.own_grad_fn()) };
     let version = t.writes();
     if t.view_version() == version || !base.requires_grad() {
-        return Ok(t.history().grad_fn.clone());
+        return Ok(t.own_grad_fn());
     }
     if t.creation() != Creation::Default {
         return Err(refused(t, true));
@@ -104,7 +103,7 @@ pub(crate) fn grad_fn(t: &Tensor) -> Result<Option<Edge>> {
         let _grad = super::mode::GradGuard::set(true);
         let _above = crate::dispatch::AboveAutograd::enter();
         let again = Step::of(t).take(base)?;
-        again.history().grad_fn.clone()
+        again.own_grad_fn()
     };
     match edge {
         Some(edge) => {
@@ -153,9 +152,9 @@ fn refused(t: &Tensor, indirect: bool) -> crate::Error {
         true => "and its base or another view of its base has been modified inplace",
         false => "and is being modified inplace",
     };
-    let edge = t.history().grad_fn.clone();
+    let edge = t.own_grad_fn();
     let header = match (edge, t.creation()) {
-        (Some(e), _) => format!("Output {} of {} is a view {how}.", e.nr, graph::forward_name(&e.node)),
+        (Some(e), _) => format!("Output {} of {} is a view {how}.", e.nr, graph::forward_name(&graph::node_of(&e))),
         (None, Creation::Inference) => format!(
             "A view was created in inference mode {}.",
             how.replace("inplace", "inplace in normal mode")
@@ -199,15 +198,15 @@ pub(crate) fn rebase(t: &Tensor, node: Arc<Node>) -> Result<()> {
 
 /// The same of output `nr` of the node; of a view only where that is the only one.
 pub(crate) fn rebase_output(t: &Tensor, node: Arc<Node>, nr: u32) -> Result<()> {
-    let before = t.history().grad_fn.clone();
+    let before = t.own_grad_fn();
     outside::check_history(t.base().unwrap_or(t), WRITTEN)?;
     if t.base().is_none() {
-        graph::set_edge(t, Edge { node, nr });
+        graph::set_edge(t, Edge::new(node, nr));
         retain_again(t, before);
         return Ok(());
     }
     let (base, steps) = path(t);
-    let base_before = base.history().grad_fn.clone();
+    let base_before = base.own_grad_fn();
     let mut edges: Edges = smallvec![gradient_edge(&base)?];
     edges.extend(node.edges.iter().skip(1).cloned());
     let (op, line) = (node.op, node.line);
@@ -219,7 +218,7 @@ pub(crate) fn rebase_output(t: &Tensor, node: Arc<Node>, nr: u32) -> Result<()> 
     };
     let outputs = smallvec![Some(OutputMeta::of(&base))];
     let copy: Arc<Node> = Arc::new(Node::new(next_sequence(), edges, outputs, op, line, function));
-    graph::set_edge(&base, Edge { node: copy, nr: 0 });
+    graph::set_edge(&base, Edge::new(copy, 0));
     retain_again(&base, base_before);
     // the view's node follows from the base when it is asked for
     t.mark_requires_grad(true);
@@ -234,17 +233,16 @@ pub(crate) fn rebase_output(t: &Tensor, node: Arc<Node>, nr: u32) -> Result<()> 
 fn retain_again(t: &Tensor, before: Option<Edge>) {
     let (retains, cell, edge) = {
         let mut state = t.history();
-        let edge = state.grad_fn.clone();
+        let edge = state.grad_fn().cloned();
         let Some(rest) = &mut state.rest else { return };
         (rest.retains, rest.grad.clone(), edge)
     };
     if let (true, Some(edge)) = (retains, edge) {
-        if let Some(before) = before
-            && let Some(mut hooks) = before.node.hooks()
-        {
+        let before = before.map(|before| graph::node_of(&before));
+        if let Some(mut hooks) = before.as_ref().and_then(|before| before.hooks()) {
             hooks.retained.retain(|(_, kept)| !Arc::ptr_eq(kept, &cell));
         }
-        edge.node.hooks_mut().retained.push((edge.nr, cell));
+        graph::node_of(&edge).hooks_mut().retained.push((edge.nr, cell));
     }
 }
 

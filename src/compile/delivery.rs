@@ -1,8 +1,10 @@
 //! What a call does with what its plan computes, worked out when the plan is made.
 
-use super::traced::{OutputSource, Traced};
-use straightline_catalog::TensorMeta;
-use straightline_passes::schedule::loops::{OutputBinding, Schedule};
+use super::traced::{OutputSource, Traced, ViewOf};
+use crate::modes::functionalize::Owner;
+use crate::tensor::Tensor;
+use straightline_catalog::{TensorMeta, layout};
+use straightline_passes::schedule::loops::{BufferKind, OutputBinding, Schedule, ViewSource};
 
 /// How the results of a call come from the plan's output buffers, worked out once.
 pub(super) struct Delivery {
@@ -24,6 +26,8 @@ pub(super) struct Fresh {
     pub(super) bytes: usize,
     /// Which of the graph's outputs it is.
     pub(super) output: usize,
+    /// The mutation whose target it is written over, in place of memory of its own.
+    pub(super) over: Option<usize>,
 }
 
 impl Delivery {
@@ -37,7 +41,8 @@ impl Delivery {
         for (output, binding) in schedule.outputs.iter().enumerate() {
             if let OutputBinding::Fresh { index, meta } = binding {
                 let bytes = meta.storage_bytes();
-                buffers.push((*index, Fresh { meta: meta.clone(), bytes, output }));
+                let over = over(traced, schedule, &restrided, (output, *index), meta);
+                buffers.push((*index, Fresh { meta: meta.clone(), bytes, output, over }));
             }
         }
         buffers.sort_by_key(|(index, _)| *index);
@@ -55,4 +60,63 @@ impl Delivery {
         let runs = !schedule.steps.is_empty() || !only_reads;
         Delivery { fresh, restrided, runs, as_graph, as_buffers }
     }
+}
+
+/// The mutation that output `output`, in buffer `index`, is the new value of, if the plan can write
+/// that where the old one is.
+fn over(
+    traced: &Traced,
+    schedule: &Schedule,
+    restrided: &[(usize, TensorMeta)],
+    (output, index): (usize, u32),
+    meta: &TensorMeta,
+) -> Option<usize> {
+    let at = traced.mutations.iter().position(|m| m.output == output)?;
+    let m = &traced.mutations[at];
+    // nobody else gets the value, and memory means what it did
+    let delivered = traced.outputs.iter().any(|o| match o {
+        OutputSource::Value(i) | OutputSource::View { of: ViewOf::Value(i), .. } => *i == output,
+        _ => false,
+    });
+    let viewed = |source: ViewSource| {
+        let mut outputs = schedule.outputs.iter();
+        outputs.any(|o| matches!(o, OutputBinding::View { of, .. } if *of == source))
+    };
+    let again = traced.mutations.iter().filter(|m| m.output == output).count() > 1;
+    let moved = m.memory.is_some() || !traced.reshapes.is_empty() || !traced.slots.is_empty();
+    if delivered
+        || viewed(ViewSource::Output(index))
+        || again
+        || moved
+        || restrided.iter().any(|(i, _)| *i == output)
+    {
+        return None;
+    }
+    let (old, source, declared) = match &m.target {
+        Owner::Input(i) => {
+            let declared = traced.inputs().get(*i)?.clone();
+            (BufferKind::Input(*i as u32), ViewSource::Input(*i as u32), declared)
+        }
+        Owner::Tensor(t) => {
+            let mut same = traced.parameters.iter().enumerate();
+            let (i, _) = same.find(|(_, p)| p.same_handle(t))?;
+            let shares = |p: &Tensor| p.shares_storage_with(t);
+            if traced.parameters.iter().filter(|p| shares(p)).count() > 1 {
+                return None;
+            }
+            (BufferKind::Parameter(i as u32), ViewSource::Parameter(i as u32), t.meta())
+        }
+        Owner::Merged(_) => return None,
+    };
+    let others = traced.mutations.iter().enumerate().filter(|(i, _)| *i != at);
+    let mut others = others.filter_map(|(_, other)| match (&other.target, &m.target) {
+        (Owner::Tensor(a), Owner::Tensor(b)) => Some(a.shares_storage_with(b)),
+        (Owner::Input(a), Owner::Input(b)) => Some(a == b),
+        _ => None,
+    });
+    let plain =
+        declared == *meta && layout::is_non_overlapping_and_dense(&meta.sizes, &meta.strides);
+    // the old value is wanted as well
+    let kept = viewed(source);
+    (plain && !kept && !others.any(|shared| shared) && schedule.replaces(index, &old)).then_some(at)
 }

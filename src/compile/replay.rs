@@ -52,7 +52,13 @@ impl Executable {
         let values = {
             let mut fresh = Results::new();
             let mut output_ptrs: SmallVec<[*mut u8; 4]> = SmallVec::new();
-            for Fresh { meta, bytes, output } in &self.results.fresh {
+            for Fresh { meta, bytes, output, over } in &self.results.fresh {
+                if let Some(m) = over {
+                    let target = owned(&traced.mutations[*m].target, arguments, inputs);
+                    output_ptrs.push(target.data_ptr()?);
+                    fresh.push(target.clone());
+                    continue;
+                }
                 let storage = Storage::allocate(*bytes).map_err(|e| self.no_memory(*output, e))?;
                 output_ptrs.push(storage.ptr().unwrap_or(std::ptr::null_mut()));
                 fresh.push(tensor(storage, meta, 0));
@@ -322,6 +328,13 @@ fn own_copy(value: &Tensor, meta: &TensorMeta, held: &Borrows<'_>) -> Result<Ten
 
 /// Writes the new value of a written argument; not dispatched.
 fn copy_back(target: &Tensor, value: &Tensor, held: &Borrows<'_>) -> Result<()> {
+    if target.same_handle(value)
+        && let Some(guard) = held.exclusive(target)
+    {
+        // the plan has written it where it is
+        target.storage().count_write(guard);
+        return Ok(());
+    }
     let other = match held.exclusive(value) {
         Some(_) => None,
         None => Some(value),

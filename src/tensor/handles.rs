@@ -52,6 +52,13 @@ impl Tensor {
         self.handles() == 1 && self.storage().is_unshared()
     }
 
+    /// Whether nothing else reaches the memory: as [`Tensor::is_alone`], or a view of tensors that
+    /// only it holds.
+    pub(crate) fn has_memory_alone(&self) -> bool {
+        let chain = || std::iter::successors(Some(self), |t| t.base());
+        chain().all(|t| t.handles() == 1) && self.storage().handles() == chain().count()
+    }
+
     /// The number of handles that are not held by plans. Others may come and go meanwhile.
     #[inline]
     pub(crate) fn outside_handles(&self) -> usize {
@@ -63,6 +70,18 @@ impl Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_view_of_what_only_it_holds_is_alone_in_memory() {
+        let x = Tensor::from_vec([1f32, 2.0], [1, 2]).unwrap();
+        let view = x.transpose(0, 1).unwrap().view([2]).unwrap();
+        assert!(x.has_memory_alone() == x.is_alone() && !view.has_memory_alone());
+        let detached = x.detach().unwrap();
+        drop(x);
+        assert!(!view.is_alone() && !view.has_memory_alone());
+        drop(detached);
+        assert!(view.has_memory_alone());
+    }
 
     #[test]
     fn plans_do_not_count() {

@@ -58,7 +58,7 @@ pub(super) struct History(Mutex<State>);
 #[derive(Default)]
 pub(crate) struct State {
     /// The node that the tensor came out of, and as which output.
-    pub(crate) grad_fn: Option<Edge>,
+    grad_fn: Option<Edge>,
     pub(crate) rest: Option<Box<Rest>>,
 }
 
@@ -79,6 +79,10 @@ pub(crate) struct Rest {
 }
 
 impl State {
+    pub(crate) fn grad_fn(&self) -> Option<&Edge> {
+        self.grad_fn.as_ref()
+    }
+
     pub(crate) fn rest(&mut self) -> &mut Rest {
         self.rest.get_or_insert_default()
     }
@@ -131,6 +135,45 @@ impl Tensor {
     pub(crate) fn mark_requires_grad(&self, on: bool) {
         self.0.requires_grad.store(on, Ordering::Relaxed);
         self.0.keys.mark(on);
+    }
+
+    /// Whether the tensor is a leaf that wants a gradient, and no view.
+    #[inline(always)]
+    pub(crate) fn is_plain_leaf(&self) -> bool {
+        self.0.requires_grad.load(Ordering::Relaxed)
+            && self.0.view.base.is_none()
+            && !self.0.computed.load(Ordering::Acquire)
+    }
+
+    /// The node that the tensor itself came out of. That there is none is known without the lock.
+    pub(crate) fn own_grad_fn(&self) -> Option<Edge> {
+        match self.0.computed.load(Ordering::Acquire) {
+            true => self.history().grad_fn.clone(),
+            false => None,
+        }
+    }
+
+    /// Sets the node that the tensor came out of, and gives the one before: to be dropped where no
+    /// lock is held, since a chain may end there.
+    pub(crate) fn put_grad_fn(&self, edge: Option<Edge>) -> Option<Edge> {
+        let mut state = self.history();
+        self.0.computed.store(edge.is_some(), Ordering::Release);
+        std::mem::replace(&mut state.grad_fn, edge)
+    }
+
+    /// [`Tensor::put_grad_fn`] and the mark, of a tensor that most likely nobody else knows yet.
+    #[inline]
+    pub(crate) fn come_from(&mut self, edge: Edge) {
+        self.mark_requires_grad(true);
+        let before = match self.0.get_mut() {
+            Some(inner) => {
+                *inner.computed.get_mut() = true;
+                let state = inner.history.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+                state.grad_fn.replace(edge)
+            }
+            None => self.put_grad_fn(Some(edge)),
+        };
+        drop(before);
     }
 
     pub(crate) fn history(&self) -> MutexGuard<'_, State> {

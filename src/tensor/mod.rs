@@ -164,6 +164,8 @@ pub(crate) struct TensorImpl {
     wrapped_number: bool,
     /// The tensor itself takes part in gradients, not only its base.
     requires_grad: AtomicBool,
+    /// Whether `history` has a node.
+    computed: AtomicBool,
     /// Whether `extra` is void.
     settled: AtomicBool,
     /// How many of the handles are [`Held`].

@@ -15,15 +15,55 @@ use crate::error::Result;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use straightline_catalog::{DType, Device, Dims};
+
+/// Where an edge leads.
+#[derive(Clone)]
+pub(crate) enum End {
+    Node(Arc<Node>),
+    /// The node that accumulates the gradient of a leaf, which is made when somebody asks for it:
+    /// most graphs are dropped before.
+    Leaf(Tensor),
+}
 
 /// An end of an edge: an input of a node, which is an output of the operator that made the node.
 #[derive(Clone)]
 pub(crate) struct Edge {
-    pub(crate) node: Arc<Node>,
+    pub(crate) end: End,
     pub(crate) nr: u32,
+}
+
+impl Edge {
+    pub(crate) fn new(node: Arc<Node>, nr: u32) -> Edge {
+        Edge { end: End::Node(node), nr }
+    }
+
+    pub(crate) fn leaf(t: Tensor) -> Edge {
+        Edge { end: End::Leaf(t), nr: 0 }
+    }
+
+    /// The node, unless it is that of a leaf.
+    pub(crate) fn inner(&self) -> Option<&Arc<Node>> {
+        match &self.end {
+            End::Node(node) => Some(node),
+            End::Leaf(_) => None,
+        }
+    }
+
+    /// [`Node::id`] of the node.
+    pub(crate) fn id(&self) -> usize {
+        match &self.end {
+            End::Node(node) => node.id(),
+            End::Leaf(t) => t.id(),
+        }
+    }
+
+    /// [`Node::depth`] of the node.
+    pub(crate) fn depth(&self) -> u64 {
+        self.inner().map_or(0, |node| node.depth)
+    }
 }
 
 /// One slot for each differentiable operand; empty where that needs no gradient.
@@ -60,6 +100,11 @@ pub(crate) trait Function: Send + Sync {
 
     /// Drops what was saved.
     fn release(&self) {}
+
+    /// Whether there is anything to release.
+    fn holds(&mut self) -> bool {
+        true
+    }
 
     /// The leaf whose gradient the node accumulates, if it does that.
     fn leaf(&self) -> Option<&Tensor> {
@@ -107,8 +152,19 @@ pub(crate) struct Node<F: Function + ?Sized = dyn Function> {
 
 thread_local! {
     static SEQUENCE: Cell<u64> = const { Cell::new(0) };
-    static DROPPED: RefCell<Option<Vec<Edges>>> = const { RefCell::new(None) };
+    static DROPPED: RefCell<Dropped> =
+        const { RefCell::new(Dropped { active: false, waiting: Vec::new() }) };
 }
+
+/// The edges of nodes that are being dropped.
+struct Dropped {
+    /// Whether a drop is under way that empties the list.
+    active: bool,
+    waiting: Vec<Edges>,
+}
+
+/// Room that the list keeps.
+const KEPT: usize = 16;
 
 /// The next sequence number of this thread.
 pub(crate) fn next_sequence() -> u64 {
@@ -122,11 +178,47 @@ pub(crate) fn next_sequence() -> u64 {
 /// Sequence number of nodes that run as soon as they can.
 pub(crate) const AT_ONCE: u64 = u64::MAX;
 
-static LIVE: AtomicU64 = AtomicU64::new(0);
+/// How many nodes a thread has made more than it has dropped. Only the thread writes it.
+struct Count(Arc<AtomicI64>);
+
+thread_local! {
+    static LIVE: Count = Count::new();
+}
+
+static COUNTS: Mutex<Vec<Arc<AtomicI64>>> = Mutex::new(Vec::new());
+/// The counts of threads that have ended.
+static ENDED: AtomicI64 = AtomicI64::new(0);
+
+impl Count {
+    fn new() -> Count {
+        let count = Arc::new(AtomicI64::new(0));
+        COUNTS.lock().unwrap_or_else(PoisonError::into_inner).push(count.clone());
+        Count(count)
+    }
+
+    #[inline]
+    fn add(more: i64) {
+        let mine =
+            LIVE.try_with(|c| c.0.store(c.0.load(Ordering::Relaxed) + more, Ordering::Relaxed));
+        if mine.is_err() {
+            ENDED.fetch_add(more, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Count {
+    fn drop(&mut self) {
+        let mut counts = COUNTS.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.retain(|c| !Arc::ptr_eq(c, &self.0));
+        ENDED.fetch_add(self.0.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
 
 /// How many nodes there are in the process.
 pub(crate) fn live_nodes() -> u64 {
-    LIVE.load(Ordering::Relaxed)
+    let counts = COUNTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let running: i64 = counts.iter().map(|c| c.load(Ordering::Relaxed)).sum();
+    u64::try_from(running + ENDED.load(Ordering::Relaxed)).unwrap_or_default()
 }
 
 impl<F: Function + 'static> Node<F> {
@@ -138,8 +230,8 @@ impl<F: Function + 'static> Node<F> {
         line: Option<&'static Location<'static>>,
         function: F,
     ) -> Node<F> {
-        LIVE.fetch_add(1, Ordering::Relaxed);
-        let depth = edges.iter().flatten().map(|e| e.node.depth + 1).max().unwrap_or(0);
+        Count::add(1);
+        let depth = edges.iter().flatten().map(|e| e.depth() + 1).max().unwrap_or(0);
         Node {
             sequence,
             depth,
@@ -168,15 +260,24 @@ impl<F: Function + ?Sized> Node<F> {
 }
 
 impl Node {
-    /// What tells nodes apart.
+    /// What tells nodes apart; that of a leaf is the leaf itself.
     pub(crate) fn id(self: &Arc<Node>) -> usize {
-        Arc::as_ptr(self).cast::<()>() as usize
+        match self.function.leaf() {
+            Some(leaf) => leaf.id(),
+            None => Arc::as_ptr(self).cast::<()>() as usize,
+        }
     }
 }
 
 impl<F: Function + ?Sized> Drop for Node<F> {
     fn drop(&mut self) {
-        LIVE.fetch_sub(1, Ordering::Relaxed);
+        Count::add(-1);
+        // nothing to drop from within
+        let last = |e: &Edge| e.inner().is_some_and(|node| Arc::strong_count(node) == 1);
+        if self.during.is_none() && !self.function.holds() && !self.edges.iter().flatten().any(last)
+        {
+            return;
+        }
         let edges = std::mem::take(&mut self.edges);
         let during = self.during.take();
         // what is saved may be all that holds nodes further on: they stay alive in the list until
@@ -184,26 +285,26 @@ impl<F: Function + ?Sized> Drop for Node<F> {
         let _ = DROPPED.try_with(|list| {
             let outermost = {
                 let mut list = list.borrow_mut();
-                let outermost = list.is_none();
-                let waiting = list.get_or_insert_default();
-                waiting.push(edges);
+                list.waiting.push(edges);
                 if let Some(node) = during {
-                    waiting.push(SmallVec::from_elem(Some(Edge { node, nr: 0 }), 1));
+                    list.waiting.push(SmallVec::from_elem(Some(Edge::new(node, 0)), 1));
                 }
-                outermost
+                !std::mem::replace(&mut list.active, true)
             };
             self.function.release();
             if !outermost {
                 return;
             }
             loop {
-                let next = list.borrow_mut().as_mut().and_then(Vec::pop);
+                let next = list.borrow_mut().waiting.pop();
                 match next {
                     Some(edges) => drop(edges),
                     None => break,
                 }
             }
-            *list.borrow_mut() = None;
+            let mut list = list.borrow_mut();
+            list.active = false;
+            list.waiting.shrink_to(KEPT);
         });
     }
 }

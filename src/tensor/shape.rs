@@ -116,6 +116,29 @@ fn take() -> NonNull<Cell<TensorImpl>> {
     }
 }
 
+/// The fields that [`Tensor::place`] writes: a new one does not compile before it is here, and there.
+const _: fn(&TensorImpl) = |t| {
+    let TensorImpl {
+        keys: _,
+        view: _,
+        history: _,
+        dtype: _,
+        device: _,
+        contiguous: _,
+        wrapped_number: _,
+        requires_grad: _,
+        computed: _,
+        settled: _,
+        held: _,
+        offset: _,
+        numel: _,
+        storage: _,
+        extra: _,
+        replaced: _,
+        shape: Shape { rank: _, inline: _, heap: _ },
+    } = t;
+};
+
 impl Tensor {
     /// Builds the tensor in its final place.
     #[inline]
@@ -136,6 +159,7 @@ impl Tensor {
             (&raw mut (*p).contiguous).write(parts.contiguous);
             (&raw mut (*p).wrapped_number).write(parts.wrapped_number);
             (&raw mut (*p).requires_grad).write(AtomicBool::new(false));
+            (&raw mut (*p).computed).write(AtomicBool::new(false));
             (&raw mut (*p).settled).write(AtomicBool::new(false));
             (&raw mut (*p).held).write(AtomicU32::new(0));
             (&raw mut (*p).offset).write(parts.offset);

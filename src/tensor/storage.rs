@@ -337,6 +337,11 @@ impl Storage {
         self.0.address()
     }
 
+    /// How many handles to the storage there are. Others may come and go meanwhile.
+    pub(crate) fn handles(&self) -> usize {
+        self.0.handles()
+    }
+
     /// Whether this is the only handle to the storage.
     #[inline]
     pub(crate) fn is_unshared(&self) -> bool {

@@ -186,7 +186,7 @@ mod tests {
         let mut row = Row::empty("compiled", "w5.mlp_8x256", 1).with_timing(timing(12.345678));
         row.compile_ms = Some(1.5);
         row.dispatches = Some(0);
-        let json = serde_json::to_string(&row.with_check((2, 1.0 / 3.0, 2.0, -0.5))).unwrap();
+        let json = serde_json::to_string(&row.with_check(vec![(2, 1.0 / 3.0, 2.0, -0.5)])).unwrap();
         let expected = format!(
             "{{\"framework\":\"straightline\",\"version\":\"{}\",\"mode\":\"compiled\",\"workload\":\"w5.mlp_8x256\",\
              \"threads\":1,\"median_us\":12.346,\"p10\":11.111,\"p90\":13.58,\"compile_ms\":1.5,\"dispatches\":0,\

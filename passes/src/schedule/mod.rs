@@ -10,6 +10,7 @@ mod display;
 mod emit;
 mod fuse;
 mod group;
+mod in_place;
 mod index;
 mod layout;
 pub mod loops;

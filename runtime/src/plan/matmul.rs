@@ -23,11 +23,12 @@ struct Operand {
     cols: isize,
 }
 
-/// A packed right factor and the values it was made from.
+/// The values of a right factor that the last call read, and the panels that were made of them.
+/// Values that differ from call to call, as weights in training, are not worth panels of their own.
 struct Packed {
     ptr: usize,
     version: u64,
-    factor: Arc<PackedB>,
+    factor: Option<Arc<PackedB>>,
 }
 
 pub(super) struct MatmulStep {
@@ -182,8 +183,11 @@ impl MatmulStep {
     ) -> Result<(), PlanError> {
         let error = |source| PlanError::Matmul { step, source };
         let (b, version) = self.b.view.resolve(run, host);
-        if let Some(cache) = &self.cache {
-            let factor = self.packed(cache, b, version).map_err(error)?;
+        let factor = match &self.cache {
+            Some(cache) => self.packed(cache, b, version).map_err(error)?,
+            None => None,
+        };
+        if let Some(factor) = factor {
             self.for_each_batch(run, host, |at| {
                 let epilogue = Epilogue {
                     bias: at.bias.map(|b| b.cast_const()),
@@ -201,25 +205,44 @@ impl MatmulStep {
         }
     }
 
-    /// The packed right factor for these values.
+    /// The packed right factor for these values, unless packing is not worth it.
     fn packed(
         &self,
         cache: &RwLock<Option<Packed>>,
         ptr: *mut u8,
         version: u64,
-    ) -> Result<Arc<PackedB>, MatmulError> {
+    ) -> Result<Option<Arc<PackedB>>, MatmulError> {
+        let values = (ptr as usize, version);
         if let Some(p) = &*cache.read().unwrap_or_else(PoisonError::into_inner)
-            && (p.ptr, p.version) == (ptr as usize, version)
+            && (p.ptr, p.version) == values
+            && let Some(factor) = &p.factor
         {
-            return Ok(p.factor.clone());
+            return Ok(Some(factor.clone()));
         }
-        // SAFETY: the schedule's view of the parameter, valid by the contract of `Plan::run`.
-        let factor = Arc::new(unsafe {
-            PackedB::pack(self.dtype, self.k, self.n, ptr, self.b.rows, self.b.cols)
-        }?);
-        *cache.write().unwrap_or_else(PoisonError::into_inner) =
-            Some(Packed { ptr: ptr as usize, version, factor: factor.clone() });
+        let mut cache = cache.write().unwrap_or_else(PoisonError::into_inner);
+        let changed = cache.as_ref().is_some_and(|p| (p.ptr, p.version) != values);
+        let old = cache.take().and_then(|p| p.factor);
+        let factor = if changed && !self.finishes() {
+            None
+        } else if let Some(mut old) = old
+            && let Some(panels) = Arc::get_mut(&mut old)
+        {
+            // SAFETY: the schedule's view of the parameter, valid by the contract of `Plan::run`.
+            unsafe { panels.repack(ptr, self.b.rows, self.b.cols) };
+            Some(old)
+        } else {
+            // SAFETY: as above.
+            Some(Arc::new(unsafe {
+                PackedB::pack(self.dtype, self.k, self.n, ptr, self.b.rows, self.b.cols)
+            }?))
+        };
+        *cache = Some(Packed { ptr: values.0, version, factor: factor.clone() });
         Ok(factor)
+    }
+
+    /// Whether more than a bias follows the sums, which the kernel of packed factors does best.
+    fn finishes(&self) -> bool {
+        self.activation != Activation::None || self.residual.is_some()
     }
 
     /// Calls `f` with the views of each matrix of the batch.
@@ -279,7 +302,7 @@ impl MatmulStep {
             }),
             ..Scaling::default()
         };
-        let finish = self.activation != Activation::None || self.residual.is_some();
+        let finish = self.finishes();
         if self.batch.len() == 1 && !finish {
             // the kernel splits one batch dimension among threads
             let mut first = None;

@@ -159,6 +159,6 @@ pub(crate) fn stands_for_computed(t: &Tensor) -> bool {
     if tracer::current().is_none() || !functionalize::is_wrapper(t) {
         return false;
     }
-    let computed = |t: &Tensor| t.base().is_some() || t.history().grad_fn.is_some();
+    let computed = |t: &Tensor| t.base().is_some() || t.own_grad_fn().is_some();
     functionalize::original(t).is_some_and(|(real, _)| real.requires_grad() && computed(&real))
 }

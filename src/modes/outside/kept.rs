@@ -59,7 +59,7 @@ impl Remains {
     pub(crate) fn kept(self, result: &[&Tensor]) -> Kept {
         let mut kept = Kept::default();
         // what gradients keep of the function's values is not kept by the function
-        let histories = self.stand_ins.iter().map(|s| s.tensor.history().grad_fn.take());
+        let histories = self.stand_ins.iter().map(|s| s.tensor.put_grad_fn(None));
         let histories: Vec<_> = histories.collect();
         drop(histories);
         // a result holds what it is a view of, and so does a stand-in that nobody has any more

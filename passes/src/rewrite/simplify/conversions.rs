@@ -13,6 +13,8 @@ rules! { Simplify:
     "copy", "a copy, an alias or a conversion to the dtype it has already is the value itself",
         [Op::clone, Op::alias, Op::detach, Op::contiguous, Op::lift_fresh_copy,
          Op::_to_copy, Op::prims_convert_element_type] => One(copy);
+    "overwritten", "values copied over all of a tensor of their own type are themselves",
+        [Op::copy] => One(overwritten);
     "convert_chain", "a conversion after one that lost nothing converts what was before",
         [Op::prims_convert_element_type] => One(convert_chain);
     "to_copy", "a copy to another dtype on the same device is a conversion",
@@ -21,6 +23,10 @@ rules! { Simplify:
 
 fn copy(s: &mut Site<'_>) -> Option<Id> {
     s.exactly(s.tensor(0)?)
+}
+
+fn overwritten(s: &mut Site<'_>) -> Option<Id> {
+    s.exactly(s.tensor(1)?)
 }
 
 fn convert_chain(s: &mut Site<'_>) -> Option<Id> {

@@ -3,7 +3,13 @@
 use super::Fuser;
 use crate::schedule::emit::probe;
 use crate::schedule::order;
+use crate::schedule::program::V;
 use std::collections::{BTreeSet, HashMap};
+
+/// So many elements that several kernels read save nothing if they are read once: a learning rate.
+const LONE: i64 = 16;
+/// Grids of at most so many points become one whatever they share: starting a kernel costs more.
+const SMALL: i64 = 4096;
 
 impl Fuser<'_> {
     /// Puts groups over the same grid that read the same memory into one kernel.
@@ -31,7 +37,9 @@ impl Fuser<'_> {
                     let (Some(ga), Some(gb)) = (&self.groups[*a], &self.groups[*b]) else {
                         continue;
                     };
-                    let related = reads[a].intersection(&reads[b]).next().is_some();
+                    let small = ga.dims.iter().product::<i64>() <= SMALL;
+                    let shared = |v: &&u32| small || self.p.numel(V(**v)) > LONE;
+                    let related = reads[a].intersection(&reads[b]).any(|v| shared(&v));
                     if !related
                         || ga.inlined + gb.inlined > self.cap
                         || self.reaches(*a, *b)

@@ -1,0 +1,156 @@
+//! Whether an output may take the place of the tensor whose new value it is.
+
+use super::loops::*;
+
+impl Schedule {
+    /// Whether output buffer `output` may lie in the very memory of `old`, an input or a parameter
+    /// of the same dtype, sizes and strides that no other buffer shares: each element is written
+    /// where nothing reads the old one afterwards, and nothing that may fail comes after the first
+    /// such write, so that a call that fails has changed nothing.
+    pub fn replaces(&self, output: u32, old: &BufferKind) -> bool {
+        let is = |id: BufferId, kind: &BufferKind| self.buffer(id).kind == *kind;
+        let new = &BufferKind::Output(output);
+        let mut steps = self.steps.iter().skip_while(|s| !touches(s, &|id| is(id, new)));
+        let Some(Step::Kernel(writer)) = steps.next() else { return false };
+        if may_fail(writer) || !writes_over(writer, &|id| is(id, new), &|id| is(id, old)) {
+            return false;
+        }
+        steps.all(|s| match s {
+            Step::Kernel(k) => !may_fail(k) && !touches(s, &|id| is(id, old)),
+            Step::Extern(Extern::Matmul(_)) => !touches(s, &|id| is(id, old)),
+            Step::Extern(Extern::Op { .. }) => false,
+        })
+    }
+}
+
+fn may_fail(kernel: &Kernel) -> bool {
+    let mut body = kernel.stages.iter().flat_map(|s| &s.body);
+    body.any(|i| matches!(i.op, Op::CheckIndex { .. }))
+}
+
+/// Whether a step reads or writes such a buffer.
+fn touches(step: &Step, is: &dyn Fn(BufferId) -> bool) -> bool {
+    match step {
+        Step::Kernel(k) => k.stages.iter().flat_map(|s| &s.body).any(|i| match &i.op {
+            Op::Load { mem: Mem::Buffer(b), .. }
+            | Op::Store { mem: Mem::Buffer(b), .. }
+            | Op::Update { mem: Mem::Buffer(b), .. } => is(*b),
+            _ => false,
+        }),
+        Step::Extern(Extern::Matmul(m)) => [Some(&m.a), Some(&m.b), Some(&m.out)]
+            .into_iter()
+            .chain([m.bias.as_ref(), m.residual.as_ref()])
+            .flatten()
+            .any(|v| is(v.buffer)),
+        Step::Extern(Extern::Op { inputs, outputs, .. }) => {
+            inputs.iter().chain(outputs).any(|v| is(v.buffer))
+        }
+    }
+}
+
+/// Whether a kernel writes each element of the new buffer once, and reads of the old one at most
+/// the element that it writes next.
+fn writes_over(
+    kernel: &Kernel,
+    is_new: &dyn Fn(BufferId) -> bool,
+    is_old: &dyn Fn(BufferId) -> bool,
+) -> bool {
+    let mut written: Option<(usize, &Index)> = None;
+    for (at, stage) in kernel.stages.iter().enumerate() {
+        for inst in &stage.body {
+            match &inst.op {
+                Op::Store { mem: Mem::Buffer(b), index, .. } if is_new(*b) => {
+                    if written.replace((at, index)).is_some() {
+                        return false;
+                    }
+                }
+                Op::Load { mem: Mem::Buffer(b), .. } | Op::Update { mem: Mem::Buffer(b), .. }
+                    if is_new(*b) =>
+                {
+                    return false;
+                }
+                _ => {}
+            }
+        }
+    }
+    let Some((at, index)) = written else { return false };
+    let axes = kernel.grid.iter().chain(&kernel.stages[at].axes);
+    let once =
+        index.dynamic.is_empty() && axes.filter(|a| a.extent > 1).all(|a| index.stride(a.id) != 0);
+    let stages = kernel.stages.iter().enumerate();
+    let mut loads = stages.flat_map(|(at, s)| s.body.iter().map(move |i| (at, i)));
+    once && loads.all(|(of, inst)| match &inst.op {
+        Op::Load { mem: Mem::Buffer(b), index: from } if is_old(*b) => of == at && from == index,
+        Op::Store { mem: Mem::Buffer(b), .. } | Op::Update { mem: Mem::Buffer(b), .. } => {
+            !is_old(*b)
+        }
+        _ => true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{Arg, DType, Op as Call, TensorMeta, graph::Graph};
+    use crate::schedule::{ScheduleOptions, schedule};
+
+    /// The schedule of a function of `x`, `y` and the parameter `p`, all `[8, 8]`.
+    fn of(build: impl Fn(&mut Graph, &TensorMeta) -> Option<()>) -> Schedule {
+        let meta = TensorMeta::contiguous(DType::F32, &[8, 8]);
+        let mut g = Graph::new();
+        build(&mut g, &meta).expect("a graph");
+        schedule(&g, &ScheduleOptions::default()).expect("a schedule")
+    }
+
+    fn replaces(build: impl Fn(&mut Graph, &TensorMeta) -> Option<()>) -> bool {
+        of(build).replaces(0, &BufferKind::Parameter(0))
+    }
+
+    #[test]
+    fn an_update_element_by_element_takes_the_place() {
+        assert!(replaces(|g, m| {
+            let (x, p) = (g.input("x", m.clone()), g.parameter("p", m.clone()));
+            let y = g.call(Call::mul_Tensor, vec![Arg::Tensor(x), Arg::Tensor(p)], [m.clone()]);
+            g.set_outputs(&[y.ok()?]);
+            Some(())
+        }));
+    }
+
+    #[test]
+    fn what_others_still_read_stays() {
+        // the transposed parameter is read at other places than are written
+        assert!(!replaces(|g, m| {
+            let p = g.parameter("p", m.clone());
+            let mut turned = m.clone();
+            turned.strides = [1, 8].into_iter().collect();
+            let t = g.call(Call::t, vec![Arg::Tensor(p)], [turned]).ok()?;
+            let y = g.call(Call::mul_Tensor, vec![Arg::Tensor(p), Arg::Tensor(t)], [m.clone()]);
+            g.set_outputs(&[y.ok()?]);
+            Some(())
+        }));
+        // a product reads it after the update
+        assert!(!replaces(|g, m| {
+            let (x, p) = (g.input("x", m.clone()), g.parameter("p", m.clone()));
+            let y = g.call(Call::exp, vec![Arg::Tensor(p)], [m.clone()]).ok()?;
+            let z = g.call(Call::mm, vec![Arg::Tensor(y), Arg::Tensor(p)], [m.clone()]).ok()?;
+            let z = g.call(Call::mm, vec![Arg::Tensor(x), Arg::Tensor(z)], [m.clone()]);
+            g.set_outputs(&[y, z.ok()?]);
+            Some(())
+        }));
+    }
+
+    #[test]
+    fn a_failure_afterwards_must_change_nothing() {
+        let with = |fails: bool| {
+            move |g: &mut Graph, m: &TensorMeta| {
+                let p = g.parameter("p", m.clone());
+                let y = g.call(Call::exp, vec![Arg::Tensor(p)], [m.clone()]).ok()?;
+                let call = if fails { Call::linalg_inv } else { Call::sin };
+                let z = g.call(call, vec![Arg::Tensor(y)], [m.clone()]).ok()?;
+                g.set_outputs(&[y, z]);
+                Some(())
+            }
+        };
+        assert!(replaces(with(false)) && !replaces(with(true)));
+    }
+}
