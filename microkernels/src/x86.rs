@@ -232,11 +232,11 @@ functions!("avx2,fma", tile_half64, dot_half64, f64, Half64);
 kernels!(
     /// `f32` for AVX-512F.
     AVX512_F32, f32, Wide32, tile_wide32, dot_wide32,
-    one: [1 2 3 4 5 6 7 8 9 10 11 12], two: [1 2 3 4 5 6], four: [1 2 3], dot: [1 2 3 4 5 6], dot8: [1 2]);
+    one: [1 2 3 4 5 6 7 8 9 10 11 12], two: [1 2 3 4 5 6], four: [1 2 3], dot: [1 2 3 4], dot8: [1 2]);
 kernels!(
     /// `f64` for AVX-512F.
     AVX512_F64, f64, Wide64, tile_wide64, dot_wide64,
-    one: [1 2 3 4 5 6 7 8 9 10 11 12], two: [1 2 3 4 5 6], four: [1 2 3], dot: [1 2 3 4 5 6], dot8: [1 2]);
+    one: [1 2 3 4 5 6 7 8 9 10 11 12], two: [1 2 3 4 5 6], four: [1 2 3], dot: [1 2 3 4], dot8: [1 2]);
 kernels!(
     /// `f32` for AVX2 with FMA.
     AVX2_F32, f32, Half32, tile_half32, dot_half32,

@@ -8,6 +8,7 @@ use super::anomaly;
 use super::error::AutogradError;
 use super::graph;
 use super::hooks;
+use super::leaf;
 use super::mode::GradGuard;
 use super::view;
 use crate::dispatch::{AboveAutograd, grad_enabled};
@@ -185,7 +186,7 @@ impl<'a> Pass<'a> {
         for (edge, _) in &task.roots {
             let id = edge.id();
             if started.insert(id) && self.missing.get(&id).copied().unwrap_or(0) == 0 {
-                self.push(graph::node_of(edge));
+                self.push(leaf::node_of(edge));
             }
         }
         while let Some(ready) = self.ready.pop() {
@@ -363,7 +364,7 @@ impl<'a> Pass<'a> {
             let Some(missing) = self.missing.get_mut(&edge.id()) else { continue };
             *missing = missing.saturating_sub(1);
             if *missing == 0 {
-                self.push(graph::node_of(edge));
+                self.push(leaf::node_of(edge));
             }
         }
         Ok(())

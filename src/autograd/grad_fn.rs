@@ -1,6 +1,7 @@
 //! Nodes, as users see them.
 
 use super::graph;
+use super::leaf;
 use crate::tensor::node::{Edge, Node};
 use std::fmt;
 use std::sync::Arc;
@@ -34,7 +35,7 @@ impl GradFn {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     pub fn next_functions(&self) -> Vec<Option<(GradFn, u32)>> {
-        let each = |e: Option<&Edge>| e.map(|e| (GradFn(graph::node_of(e)), e.nr));
+        let each = |e: Option<&Edge>| e.map(|e| (GradFn(leaf::node_of(e)), e.nr));
         graph::next(&self.0).map(each).collect()
     }
 

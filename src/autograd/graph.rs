@@ -15,14 +15,6 @@ pub(crate) fn set_edge(t: &Tensor, edge: Edge) {
     drop(t.put_grad_fn(Some(edge)));
 }
 
-/// The node that an edge leads to.
-pub(crate) fn node_of(edge: &Edge) -> Arc<Node> {
-    match &edge.end {
-        End::Node(node) => node.clone(),
-        End::Leaf(t) => super::leaf::accumulator(t),
-    }
-}
-
 /// What a gradient along an edge has to be like.
 pub(crate) fn meta_of(edge: &Edge) -> Option<Cow<'_, OutputMeta>> {
     match &edge.end {

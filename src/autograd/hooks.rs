@@ -2,7 +2,7 @@
 
 use super::error::AutogradError;
 use super::grad_fn::GradFn;
-use super::graph;
+use super::leaf;
 
 use super::view;
 use crate::error::Result;
@@ -73,7 +73,7 @@ impl HookHandle {
 
 /// Puts the gradient of an edge where the tensor finds it.
 pub(crate) fn retain(edge: &Edge, cell: Arc<Mutex<Option<Tensor>>>) {
-    graph::node_of(edge).hooks_mut().retained.push((edge.nr, cell));
+    leaf::node_of(edge).hooks_mut().retained.push((edge.nr, cell));
 }
 
 impl Tensor {
@@ -102,7 +102,7 @@ impl Tensor {
         let hook = Arc::new(hook);
         match view::grad_fn(self)? {
             Some(edge) => {
-                let node = graph::node_of(&edge);
+                let node = leaf::node_of(&edge);
                 node.hooks_mut().tensor.push((id, edge.nr, hook));
                 Ok(HookHandle { id, at: At::Node(node) })
             }

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::modes::outside;
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use crate::tensor::node::{AT_ONCE, Edges, Function, Node, OutputMeta};
+use crate::tensor::node::{AT_ONCE, Edge, Edges, End, Function, Node, OutputMeta};
 use smallvec::smallvec;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use straightline_catalog::{MemoryFormat, Scalar, layout};
@@ -19,7 +19,7 @@ struct AccumulateGrad {
 }
 
 /// The node of a leaf, made on demand; the graph holds it, and the leaf only knows it.
-pub(crate) fn accumulator(t: &Tensor) -> Arc<Node> {
+fn accumulator(t: &Tensor) -> Arc<Node> {
     let mut state = t.history();
     let rest = state.rest();
     if let Some(node) = rest.accumulator.as_ref().and_then(Weak::upgrade) {
@@ -30,6 +30,14 @@ pub(crate) fn accumulator(t: &Tensor) -> Arc<Node> {
     let node: Arc<Node> = Arc::new(Node::new(AT_ONCE, Edges::new(), outputs, None, None, function));
     rest.accumulator = Some(Arc::downgrade(&node));
     node
+}
+
+/// The node that an edge leads to.
+pub(crate) fn node_of(edge: &Edge) -> Arc<Node> {
+    match &edge.end {
+        End::Node(node) => node.clone(),
+        End::Leaf(t) => accumulator(t),
+    }
 }
 
 /// Forgets the node, because the tensor is another one now.

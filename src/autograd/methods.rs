@@ -60,7 +60,7 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     pub fn grad_fn(&self) -> Option<GradFn> {
-        view::grad_fn(self).ok().flatten().map(|e| GradFn(graph::node_of(&e)))
+        view::grad_fn(self).ok().flatten().map(|e| GradFn(leaf::node_of(&e)))
     }
 
     /// Which of its node's outputs the tensor is.

@@ -8,6 +8,7 @@
 use super::error::AutogradError;
 use super::graph;
 use super::hooks::{self, Packed};
+use super::leaf;
 use super::rule::{Options, Saved, What};
 use super::view;
 use crate::dispatch::Value;
@@ -155,11 +156,11 @@ impl SavedTensor {
         let sizes: Vec<String> = t.sizes().iter().map(ToString::to_string).collect();
         AutogradError::Modified {
             tensor: format!("torch.{}Tensor [{}]", legacy_name(t.dtype()), sizes.join(", ")),
-            output: now.as_ref().map(|e| (e.nr, graph::forward_name(&graph::node_of(e)))),
+            output: now.as_ref().map(|e| (e.nr, graph::forward_name(&leaf::node_of(e)))),
             version: version.saturating_sub(self.version),
             expected: 0,
             saved_by: graph::made(node),
-            written_by: wrote.map(|e| graph::made(&graph::node_of(e))),
+            written_by: wrote.map(|e| graph::made(&leaf::node_of(e))),
         }
         .into()
     }

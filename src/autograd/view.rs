@@ -7,6 +7,7 @@
 
 use super::error::AutogradError;
 use super::graph;
+use super::leaf;
 use crate::dispatch::grad_enabled;
 use crate::error::Result;
 use crate::modes::outside;
@@ -154,7 +155,7 @@ fn refused(t: &Tensor, indirect: bool) -> crate::Error {
     };
     let edge = t.own_grad_fn();
     let header = match (edge, t.creation()) {
-        (Some(e), _) => format!("Output {} of {} is a view {how}.", e.nr, graph::forward_name(&graph::node_of(&e))),
+        (Some(e), _) => format!("Output {} of {} is a view {how}.", e.nr, graph::forward_name(&leaf::node_of(&e))),
         (None, Creation::Inference) => format!(
             "A view was created in inference mode {}.",
             how.replace("inplace", "inplace in normal mode")
@@ -238,11 +239,11 @@ fn retain_again(t: &Tensor, before: Option<Edge>) {
         (rest.retains, rest.grad.clone(), edge)
     };
     if let (true, Some(edge)) = (retains, edge) {
-        let before = before.map(|before| graph::node_of(&before));
+        let before = before.map(|before| leaf::node_of(&before));
         if let Some(mut hooks) = before.as_ref().and_then(|before| before.hooks()) {
             hooks.retained.retain(|(_, kept)| !Arc::ptr_eq(kept, &cell));
         }
-        graph::node_of(&edge).hooks_mut().retained.push((edge.nr, cell));
+        leaf::node_of(&edge).hooks_mut().retained.push((edge.nr, cell));
     }
 }
 

@@ -49,5 +49,6 @@ mod support;
 mod threads;
 mod training;
 mod transforms;
+mod updates;
 mod values;
 mod whole_calls;

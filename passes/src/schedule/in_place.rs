@@ -55,35 +55,23 @@ fn writes_over(
     is_new: &dyn Fn(BufferId) -> bool,
     is_old: &dyn Fn(BufferId) -> bool,
 ) -> bool {
-    let mut written: Option<(usize, &Index)> = None;
-    for (at, stage) in kernel.stages.iter().enumerate() {
-        for inst in &stage.body {
-            match &inst.op {
-                Op::Store { mem: Mem::Buffer(b), index, .. } if is_new(*b) => {
-                    if written.replace((at, index)).is_some() {
-                        return false;
-                    }
-                }
-                Op::Load { mem: Mem::Buffer(b), .. } | Op::Update { mem: Mem::Buffer(b), .. }
-                    if is_new(*b) =>
-                {
-                    return false;
-                }
-                _ => {}
-            }
-        }
-    }
-    let Some((at, index)) = written else { return false };
+    let stages = kernel.stages.iter().enumerate();
+    let all: Vec<(usize, &Op)> =
+        stages.flat_map(|(at, s)| s.body.iter().map(move |i| (at, &i.op))).collect();
+    let mut stores = all.iter().filter_map(|(at, op)| match op {
+        Op::Store { mem: Mem::Buffer(b), index, .. } if is_new(*b) => Some((*at, index)),
+        _ => None,
+    });
+    let (Some((at, index)), None) = (stores.next(), stores.next()) else { return false };
     let axes = kernel.grid.iter().chain(&kernel.stages[at].axes);
     let once =
         index.dynamic.is_empty() && axes.filter(|a| a.extent > 1).all(|a| index.stride(a.id) != 0);
-    let stages = kernel.stages.iter().enumerate();
-    let mut loads = stages.flat_map(|(at, s)| s.body.iter().map(move |i| (at, i)));
-    once && loads.all(|(of, inst)| match &inst.op {
-        Op::Load { mem: Mem::Buffer(b), index: from } if is_old(*b) => of == at && from == index,
-        Op::Store { mem: Mem::Buffer(b), .. } | Op::Update { mem: Mem::Buffer(b), .. } => {
-            !is_old(*b)
+    once && all.iter().all(|(of, op)| match op {
+        Op::Load { mem: Mem::Buffer(b), index: from } if is_old(*b) => *of == at && from == index,
+        Op::Load { mem: Mem::Buffer(b), .. } | Op::Update { mem: Mem::Buffer(b), .. } => {
+            !is_new(*b) && !is_old(*b)
         }
+        Op::Store { mem: Mem::Buffer(b), .. } => !is_old(*b),
         _ => true,
     })
 }

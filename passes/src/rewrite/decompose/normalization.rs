@@ -9,6 +9,8 @@ use egg::Id;
 rules! { Decompose:
     "native_layer_norm", "layer norm is (x - mean) rstd w + b over the last dimensions; mean and rstd keep those as 1",
         [Op::native_layer_norm] => Many(native_layer_norm);
+    "native_layer_norm_backward", "with y = (x - mean) rstd and h = g w: dx = rstd (h - mean h - y mean(h y)), dw = sum g y, db = sum g",
+        [Op::native_layer_norm_backward] => Many(native_layer_norm_backward);
     "layer_norm", "layer norm is (x - mean) rstd w + b over the last dimensions",
         [Op::layer_norm] => One(layer_norm);
     "native_group_norm", "group norm is a layer norm over each group of channels",
@@ -65,6 +67,58 @@ fn layer_norm_parts(s: &mut Site<'_>) -> Option<(Id, Id, Id)> {
 fn native_layer_norm(s: &mut Site<'_>) -> Option<Replacements> {
     let (y, mean, rstd) = layer_norm_parts(s)?;
     Some(converted(s, [y, mean, rstd]))
+}
+
+fn native_layer_norm_backward(s: &mut Site<'_>) -> Option<Replacements> {
+    let a: args::native_layer_norm_backward<Id> = s.args()?;
+    let [g, x, mean, rstd] = [a.grad_out, a.input, a.mean, a.rstd].map(|t| s.lift(t));
+    let rank = s.meta(x).sizes.len();
+    let over = a.normalized_shape.len();
+    if s.meta(x).numel() == 0 || over == 0 || over > rank {
+        return None;
+    }
+    let (outer, inner): (Vec<usize>, Vec<usize>) = (0..rank).partition(|d| *d < rank - over);
+    let n: i64 = inner.iter().map(|d| s.meta(x).sizes[*d]).product();
+    let centered = s.sub(x, mean);
+    let y = s.mul(centered, rstd);
+    let [wants_x, wants_w, wants_b] = a.output_mask[..] else { return None };
+    let mut results = Replacements::from_elem(None, 3);
+    let declared = s.call.results.clone();
+    let give = |s: &mut Site<'_>, v: Id, at: usize| {
+        let v = s.convert(v, declared[at].dtype);
+        Some(s.reshape(v, &declared[at].sizes))
+    };
+    if wants_x {
+        let h = match a.weight {
+            Some(w) => {
+                let w = s.lift(w);
+                s.mul(g, w)
+            }
+            None => g,
+        };
+        let part = |s: &mut Site<'_>, v: Id| {
+            let sum = s.sum(v, &inner, true);
+            s.div_scalar(sum, n as f64)
+        };
+        let level = part(s, h);
+        let hy = s.mul(h, y);
+        let slope = part(s, hy);
+        let along = s.mul(y, slope);
+        let rest = s.sub(h, level);
+        let rest = s.sub(rest, along);
+        let dx = s.mul(rest, rstd);
+        results[0] = give(s, dx, 0);
+    }
+    if wants_w && a.weight.is_some() {
+        let gy = s.mul(g, y);
+        let dw = if outer.is_empty() { gy } else { s.sum(gy, &outer, false) };
+        results[1] = give(s, dw, 1);
+    }
+    if wants_b && a.bias.is_some() {
+        let db = if outer.is_empty() { g } else { s.sum(g, &outer, false) };
+        results[2] = give(s, db, 2);
+    }
+    Some(results)
 }
 
 /// Each value in the dtype of the result that it replaces.

@@ -23,6 +23,17 @@ graph(%x: f16[2,64]) {
 // not: aten::mul.Tensor(%4, %8)
 
 // run: rewrite decompose
+// fires: native_layer_norm_backward
+graph(%g: f32[2,64], %x: f32[2,64], %m: f32[2,1], %r: f32[2,1], %w: f32[64], %b: f32[64]) {
+  %dx: f32[2,64], %dw: f32[64], %db: f32[64] = aten::native_layer_norm_backward(%g, %x, normalized_shape=[64], %m, %r, %w, %b, output_mask=[true, true, true])
+  return %dx, %dw, %db
+}
+// check: aten::sub.Tensor(%x, %m, alpha=1)
+// check: aten::mul.Tensor(%g, %w)
+// check: aten::sum.dim_IntList(%g, dim=[0], keepdim=false, dtype=none)
+// not: native_layer_norm_backward
+
+// run: rewrite decompose
 // fires: layer_norm
 // fires: native_group_norm
 // fires: batch_norm_inference
@@ -40,12 +51,14 @@ graph(%x: f32[2,6,5], %w: f32[6], %b: f32[6], %n: f32[5]) {
 // run: rewrite decompose
 // quiet: batch_norm_inference
 // quiet: native_layer_norm
+// quiet: native_layer_norm_backward
 // quiet: layer_norm
 // quiet: native_group_norm
-graph(%x: f32[2,6,5], %w: f32[6], %e: f32[0,6], %z: f32[0,6,5]) {
+graph(%x: f32[2,6,5], %w: f32[6], %e: f32[0,6], %z: f32[0,6,5], %s: f32[0,1]) {
   %n0: f32[2,6,5], %n1: f32[6], %n2: f32[6] = aten::native_batch_norm(%x, %w, %w, %w, %w, training=true, momentum=0.1, eps=1e-05)
   %l0: f32[0,6], %l1: f32[0,1], %l2: f32[0,1] = aten::native_layer_norm(%e, normalized_shape=[6], weight=none, bias=none, eps=1e-05)
   %l: f32[0,6] = aten::layer_norm(%e, normalized_shape=[6], weight=none, bias=none, eps=1e-05, cudnn_enable=true)
   %g: f32[0,6,5], %gm: f32[0,3], %gr: f32[0,3] = aten::native_group_norm(%z, %w, %w, N=0, C=6, HxW=5, group=3, eps=1e-05)
-  return %n0, %l0, %l, %g
+  %d0: f32[0,6], %d1: f32[6], %d2: f32[6] = aten::native_layer_norm_backward(%e, %e, normalized_shape=[6], %s, %s, %w, %w, output_mask=[true, true, true])
+  return %n0, %l0, %l, %g, %d1
 }

@@ -67,3 +67,23 @@ graph(%x: f32[2]) {
   return %0
 }
 // check: aten::_to_copy
+
+// run: rewrite simplify
+// fires: overwritten
+graph(%x: f32[2,3]) {
+  %0: f32[2,3] = aten::empty_strided(size=[2, 3], stride=[3, 1], dtype=f32, layout=none, device=cpu, pin_memory=none)
+  %1: f32[2,3] = aten::copy(%0, %x, non_blocking=false)
+  return %1
+}
+// check: return %x
+
+// values of another type, or fewer that are repeated, are converted and spread
+// run: rewrite simplify
+// quiet: overwritten
+graph(%to: f32[2,3], %h: f16[2,3], %row: f32[3]) {
+  %0: f32[2,3] = aten::copy(%to, %h, non_blocking=false)
+  %1: f32[2,3] = aten::copy(%to, %row, non_blocking=false)
+  return %0, %1
+}
+// check: %0: f32[2,3] = aten::copy(%to, %h
+// check: %1: f32[2,3] = aten::copy(%to, %row

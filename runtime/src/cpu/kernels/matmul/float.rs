@@ -88,8 +88,17 @@ fn choose<T: Native>(a: MatRef, b: MatRef) -> Path {
     if b.col_stride == 1 || n == 1 {
         // Beyond the second-level cache a row-major `b` in place costs more than its copy, if
         // enough rows use the copy.
-        if m > 16 && n > 1 && bytes > 512 << 10 { Path::Blocked } else { Path::InPlace }
-    } else if b.row_stride == 1 && a.col_stride == 1 && (m <= 6 || m <= 16 && bytes > 2048 << 10) {
+        // The steps of a transposed `a` may all lie in one set of the first-level cache.
+        let step = a.col_stride.unsigned_abs() * size_of::<T>();
+        let conflicts = a.row_stride == 1 && k >= 32 && step.is_multiple_of(4096);
+        match m > 16 && n > 1 && (bytes > 512 << 10 || conflicts) {
+            true => Path::Blocked,
+            false => Path::InPlace,
+        }
+    } else if b.row_stride == 1
+        && a.col_stride == 1
+        && (m <= 8 || m <= 16 && (k >= 128 || bytes > 2048 << 10))
+    {
         Path::Dots
     } else if bytes > 8 << 20 {
         Path::Blocked
