@@ -1,4 +1,4 @@
-//! What layers begin with, and what they compute, as PyTorch has it (`tests/data/training/init.py`).
+//! What layers begin with, and what they compute, as PyTorch has it (`tests/data/beginnings/init.py`).
 
 use crate::support::alone;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use straightline::nn::{
 use straightline::{ConvOptions, DType, Result, Tensor, manual_seed, tensor};
 
 fn recorded() -> Value {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/training/init.json");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/beginnings/init.json");
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 

@@ -3,6 +3,7 @@
 
 mod beginnings;
 mod checkpoints;
+mod follows;
 mod loaders;
 mod modules;
 mod recorded;

@@ -2,12 +2,15 @@
 //!
 //! ```text
 //! cargo run --release -p straightline-conformance -- FILE.jsonl.gz... [--mode eager|compiled|meta] [--op PATTERN] [--json]
+//! cargo run --release -p straightline-conformance -- --training FOLDER
 //! ```
 //!
 //! Each case is a call with its arguments and what PyTorch made of it. It is called by the
 //! operator's name, through the boxed interface, and values, shapes, strides, dtypes, aliasing,
-//! mutation and errors are compared. Only the public interface of the crate is used;
-//! `tests/suite/conformance` runs the same code on the vectors in the repository.
+//! mutation and errors are compared. With `--training` it follows trainings that PyTorch has recorded,
+//! eagerly and compiled. Only the public interface of the crate is used;
+//! `tests/suite/conformance` and `tests/suite/training` run the same code on the files in the
+//! repository.
 
 #[path = "../../../tests/suite/conformance/case.rs"]
 mod case;
@@ -16,10 +19,13 @@ mod compare;
 mod coverage;
 #[path = "../../../tests/suite/conformance/grads.rs"]
 mod grads;
+#[path = "../../../tests/suite/training/recorded/mod.rs"]
+mod recorded;
 #[path = "../../../tests/suite/conformance/report.rs"]
 mod report;
 #[path = "../../../tests/suite/conformance/run.rs"]
 mod run;
+mod training;
 #[path = "../../../tests/suite/conformance/vectors.rs"]
 mod vectors;
 
@@ -34,8 +40,11 @@ use std::process::ExitCode;
 #[derive(Parser)]
 struct Options {
     /// Vectors: JSON lines, compressed by gzip.
-    #[arg(required = true)]
+    #[arg(required_unless_present = "training")]
     files: Vec<PathBuf>,
+    /// Follow the recorded trainings of this folder, eagerly and compiled.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["files", "mode", "grads", "op", "skips", "coverage"])]
+    training: Option<PathBuf>,
     /// How each case is run.
     #[arg(long, value_enum, default_value_t = Modes::Eager)]
     mode: Modes,
@@ -76,6 +85,9 @@ enum Modes {
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    if let Some(folder) = &options.training {
+        return training::follow(folder, options.json);
+    }
     let mode = match options.mode {
         Modes::Eager => Mode::Eager,
         Modes::Compiled => Mode::Compiled,

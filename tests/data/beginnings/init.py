@@ -1,6 +1,6 @@
 """What PyTorch's layers begin with, and what some of them compute: writes init.json beside this file.
 
-    python tests/data/training/init.py
+    python tests/data/beginnings/init.py
 
 Of each tensor the first six numbers and the sum."""
 import os
