@@ -16,8 +16,8 @@ import warnings
 
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from opinfo import Listen, listed_in, name_of, packets, resolved
 from vectors import NAME, Skip, copied, encode, full, moved, paths_of, raw, results, tensors
 
 warnings.filterwarnings("ignore")
@@ -33,45 +33,10 @@ p.add_argument("--dtypes", default="f64,f32,c128")
 o = p.parse_args()
 rng = random.Random(o.seed)
 torch.manual_seed(o.seed)
-wanted = {line.split("\t")[0].strip() for line in open(o.ops)} if o.ops else None
+listed = listed_in(o.ops)
 DTYPES = [{"f64": torch.float64, "f32": torch.float32, "c128": torch.complex128, "bf16": torch.bfloat16}[d] for d in o.dtypes.split(",")]
 part, parts = map(int, o.part.split("/"))
 counts, seen, out = {}, set(), []
-
-
-class Timeout(Exception):
-    pass
-
-
-def ring(*_):
-    raise Timeout
-
-
-signal.signal(signal.SIGALRM, ring)
-
-
-def name_of(op):
-    s = op._schema
-    return s.name + ("." + s.overload_name if s.overload_name else "")
-
-
-def listed(op):
-    return name_of(op).startswith("aten::") and (wanted is None or name_of(op) in wanted)
-
-
-class Listen(TorchDispatchMode):
-    def __init__(self):
-        super().__init__()
-        self.calls = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if listed(func) and len(self.calls) < 40:
-            try:
-                a, k = full(func, args, kwargs or {})
-                self.calls.append((func, *copied([a, k])))
-            except Exception:  # noqa: BLE001
-                pass
-        return func(*args, **(kwargs or {}))
 
 
 def differentiable(t):
@@ -185,14 +150,6 @@ def emit(op, args, kwargs, source):
     out.append(json.dumps(case, separators=(",", ":")))
 
 
-def packets(info):
-    n = info.name.removeprefix("nn.functional.").replace(".", "_")
-    last = info.name.split(".")[-1]
-    for c in dict.fromkeys([n, info.aten_name or "", last, n + "_", "_" + last]):
-        if c and hasattr(torch.ops.aten, c):
-            yield c
-
-
 def run(info):
     for dtype in DTYPES:
         if not (info.supports_autograd and dtype in info.supported_dtypes("cpu")):
@@ -211,15 +168,14 @@ def run(info):
             for c in packets(info):
                 try:
                     a, k = copied([args, kwargs])
-                    ov = torch._C._jit_resolve_packet("aten::" + c, *a, **k)
-                    op = getattr(getattr(torch.ops.aten, c), ov or "default")
+                    op = resolved(c, a, k)
                     if listed(op):
                         found.append((op, *full(op, a, k)))
                 except Exception:  # noqa: BLE001
                     continue
             signal.alarm(20)
             try:
-                with Listen() as m:
+                with Listen(listed, 40) as m:
                     r = info.op(*args, **kwargs)
                     leaves = [t for t in tensors([args, kwargs]) if t.requires_grad]
                     total = [t for t in tensors(r if isinstance(r, (list, tuple)) else [r]) if t.requires_grad]

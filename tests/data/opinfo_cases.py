@@ -18,11 +18,11 @@ import sys
 import warnings
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import vectors
-from vectors import Skip, copied, full, record, tensors
+from opinfo import Listen, Timeout, listed_in, name_of, packets, resolved
+from vectors import Skip, copied, full, record
 
 warnings.filterwarnings("ignore")
 torch.set_num_threads(1)
@@ -39,7 +39,7 @@ p.add_argument("--ops", default="")
 o = p.parse_args()
 rng = random.Random(o.seed)
 torch.manual_seed(o.seed)
-wanted = {line.split("\t")[0].strip() for line in open(o.ops)} if o.ops else None
+listed = listed_in(o.ops)
 DTYPES = [torch.float32, torch.int64, torch.bool, torch.complex64, torch.float16, torch.bfloat16, torch.float64, torch.uint8, torch.int32,
           torch.int8, torch.int16, torch.complex128]
 part, parts = map(int, o.part.split("/"))
@@ -47,26 +47,6 @@ part, parts = map(int, o.part.split("/"))
 counts, calls = {}, {}
 out, err = [], []
 stats = {"ok": 0, "error": 0, "none": 0}
-
-
-class Timeout(Exception):
-    pass
-
-
-def ring(*_):
-    raise Timeout
-
-
-signal.signal(signal.SIGALRM, ring)
-
-
-def name_of(op):
-    s = op._schema
-    return s.name + ("." + s.overload_name if s.overload_name else "")
-
-
-def listed(op):
-    return name_of(op).startswith("aten::") and (wanted is None or name_of(op) in wanted)
 
 
 def signature(op, args, kwargs):
@@ -345,36 +325,6 @@ def variants(op, args, kwargs, source):
         pass
 
 
-class Listen(TorchDispatchMode):
-    """Notes the calls that reach a kernel."""
-
-    def __init__(self):
-        super().__init__()
-        self.calls = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if listed(func) and len(self.calls) < 60:
-            try:
-                a, k = full(func, args, kwargs or {})
-                self.calls.append((func, *copied([a, k])))
-            except Exception:  # noqa: BLE001
-                pass
-        return func(*args, **(kwargs or {}))
-
-
-def packets(info):
-    n = info.name.removeprefix("nn.functional.").replace(".", "_")
-    last = info.name.split(".")[-1]
-    for c in dict.fromkeys([n, info.aten_name or "", last, n + "_", "_" + last]):
-        if c and hasattr(torch.ops.aten, c):
-            yield c
-
-
-def resolved(c, args, kwargs):
-    ov = torch._C._jit_resolve_packet("aten::" + c, *args, **kwargs)
-    return getattr(getattr(torch.ops.aten, c), ov or "default")
-
-
 def samples(info, dtype):
     grad = dtype in (torch.float32, torch.complex64) and info.supports_autograd
     try:
@@ -417,7 +367,7 @@ def run(info):
                 continue
             signal.alarm(30)
             try:
-                with Listen() as m:
+                with Listen(listed, 60) as m:
                     try:
                         r = info.op(*args, **kwargs)
                         leaves = [t for t in tree_leaves([args, kwargs]) if isinstance(t, torch.Tensor) and t.requires_grad]
