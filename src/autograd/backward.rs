@@ -1,11 +1,14 @@
 //! The functions that make a backward pass, and its options.
 
+use super::edge::GradTarget;
 use super::engine;
 use super::error::AutogradError;
+use super::validate;
 use super::view;
 use crate::error::Result;
 use crate::tensor::Tensor;
 use crate::tensor::node::Edge;
+use std::sync::OnceLock;
 
 /// How a backward pass is made.
 ///
@@ -52,6 +55,36 @@ pub struct GradOptions {
     pub allow_unused: Option<bool>,
     /// Whether they give zeros.
     pub materialize_grads: bool,
+    /// Whether each of `grad_outputs` has a first dimension that counts gradients: all of them are
+    /// computed at once, as by [`vmap`](crate::func::vmap), and the results have that dimension.
+    ///
+    /// ```
+    /// use straightline::{autograd::{GradOptions, grad_with}, eye, tensor};
+    /// let x = tensor([1.0, 2.0])?.requires_grad_(true)?;
+    /// let options = GradOptions {
+    ///     grad_outputs: vec![Some(eye(2)?)],
+    ///     is_grads_batched: true,
+    ///     ..GradOptions::default()
+    /// };
+    /// let jacobian = grad_with(&[x.mul(&x)?], &[x], &options)?.remove(0).unwrap();
+    /// assert_eq!(jacobian.to_vec2::<f32>()?, [[2.0, 0.0], [0.0, 4.0]]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    pub is_grads_batched: bool,
+}
+
+/// A pass as a function of the gradients that it begins with.
+type PassOf<'a> = &'a dyn Fn(&[Option<Tensor>]) -> Result<Vec<Option<Tensor>>>;
+
+/// What runs a pass for all gradients of a batch at once.
+type Batch = fn(&[Option<Tensor>], PassOf<'_>) -> Result<Vec<Option<Tensor>>>;
+
+static BATCH: OnceLock<Batch> = OnceLock::new();
+
+/// Sets what runs batches of gradients; there is one.
+pub(crate) fn set_batch(run: Batch) {
+    // a second one would be the same
+    let _ = BATCH.set(run);
 }
 
 /// The gradients of outputs, which are scalars, with respect to inputs. `.grad` of leaves stays as
@@ -71,23 +104,38 @@ pub struct GradOptions {
 /// # Ok::<(), straightline::Error>(())
 /// ```
 pub fn grad(outputs: &[Tensor], inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-    let grads = grad_with(outputs, inputs, &GradOptions::default())?;
+    let grads = grad_with::<Tensor, Tensor>(outputs, inputs, &GradOptions::default())?;
     let given = |(index, g): (usize, Option<Tensor>)| {
         g.ok_or_else(|| AutogradError::Unused { index }.into())
     };
     grads.into_iter().enumerate().map(given).collect()
 }
 
-/// [`grad`] with options.
+/// [`grad`] with options. Outputs and inputs may be tensors or [`GradientEdge`](super::GradientEdge)s;
+/// an output that is an edge needs a gradient to begin with.
 ///
 /// # Errors
 ///
 /// As [`grad`].
-pub fn grad_with(
-    outputs: &[Tensor],
-    inputs: &[Tensor],
+///
+/// ```
+/// use straightline::{autograd::{GradOptions, grad_with}, tensor};
+/// let x = tensor([1.0, 2.0])?.requires_grad_(true)?;
+/// let other = tensor([1.0])?.requires_grad_(true)?;
+/// let options = GradOptions { allow_unused: Some(true), ..GradOptions::default() };
+/// let grads = grad_with(&[x.sum()?], &[x, other], &options)?;
+/// assert!(grads[0].is_some() && grads[1].is_none());
+/// # Ok::<(), straightline::Error>(())
+/// ```
+pub fn grad_with<'t, O, I>(
+    outputs: &'t [O],
+    inputs: &'t [I],
     options: &GradOptions,
-) -> Result<Vec<Option<Tensor>>> {
+) -> Result<Vec<Option<Tensor>>>
+where
+    &'t O: Into<GradTarget>,
+    &'t I: Into<GradTarget>,
+{
     if inputs.is_empty() {
         return Err(AutogradError::NoInputs { what: "grad()" }.into());
     }
@@ -95,28 +143,56 @@ pub fn grad_with(
         return Err(AutogradError::Contradiction.into());
     }
     let allow_unused = options.allow_unused.unwrap_or(options.materialize_grads);
-    let roots = engine::roots(outputs, &options.grad_outputs)?;
-    let edges = edges_of(inputs)?;
-    let task = engine::Task {
-        roots,
-        inputs: Some(&edges),
-        accumulate: false,
-        keep_graph: options.retain_graph.unwrap_or(options.create_graph),
-        create_graph: options.create_graph,
-        leaf_hooks: true,
+    let outputs: Vec<GradTarget> = outputs.iter().map(Into::into).collect();
+    let inputs: Vec<GradTarget> = inputs.iter().map(Into::into).collect();
+    let each = inputs.iter().enumerate().map(|(index, t)| t.as_input(index));
+    let edges = each.collect::<Result<Vec<Edge>>>()?;
+    let pass = |grads: &[Option<Tensor>]| {
+        let task = engine::Task {
+            roots: validate::roots(&outputs, grads, |index, t, g| t.as_root(index, g))?,
+            inputs: Some(&edges),
+            accumulate: false,
+            keep_graph: options.retain_graph.unwrap_or(options.create_graph),
+            create_graph: options.create_graph,
+            leaf_hooks: true,
+        };
+        engine::run(&task)
     };
-    let mut grads = engine::run(&task)?;
-    for (index, (grad, input)) in grads.iter_mut().zip(inputs).enumerate() {
+    let mut grads = match options.is_grads_batched {
+        false => pass(&options.grad_outputs)?,
+        true => batched(&outputs, &options.grad_outputs, &pass)?,
+    };
+    for (index, (grad, input)) in grads.iter_mut().zip(&inputs).enumerate() {
         if grad.is_none() {
             if !allow_unused {
                 return Err(AutogradError::Unused { index }.into());
             }
             if options.materialize_grads {
-                *grad = Some(crate::ops::aten::zeros_like(input, None, None, None, None, None)?);
+                *grad = Some(input.zeros()?);
             }
         }
     }
     Ok(grads)
+}
+
+/// A pass for each gradient of a batch.
+fn batched(
+    outputs: &[GradTarget],
+    grads: &[Option<Tensor>],
+    pass: PassOf<'_>,
+) -> Result<Vec<Option<Tensor>>> {
+    for (index, (output, grad)) in outputs.iter().zip(grads).enumerate() {
+        let Some(grad) = grad else { continue };
+        let output = output.sizes();
+        if grad.sizes().split_first().is_none_or(|(_, rest)| rest != output) {
+            let grad = grad.sizes().to_vec();
+            return Err(AutogradError::BatchedGradShape { index, grad, output }.into());
+        }
+    }
+    match BATCH.get() {
+        Some(run) => run(grads, pass),
+        None => Err(crate::Error::not_implemented("is_grads_batched without vmap")),
+    }
 }
 
 fn edges_of(inputs: &[Tensor]) -> Result<Vec<Edge>> {
@@ -163,7 +239,7 @@ pub fn backward(
         None => None,
     };
     let task = engine::Task {
-        roots: engine::roots(outputs, grads)?,
+        roots: validate::roots(outputs, grads, validate::root)?,
         inputs: edges.as_deref(),
         accumulate: true,
         keep_graph: options.retain_graph.unwrap_or(options.create_graph),

@@ -6,6 +6,7 @@ use super::error::AutogradError;
 use super::graph;
 use super::mode::GradGuard;
 use super::saved::SavedTensor;
+use super::validate;
 use super::view;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::Tensor;
@@ -69,7 +70,7 @@ pub(crate) fn gradients(
         return Err(Error::runtime("a leaf wants no gradient"));
     }
     engine::run(&Task {
-        roots: engine::roots(outputs, &given)?,
+        roots: validate::roots(outputs, &given, validate::root)?,
         inputs: Some(&edges),
         accumulate: false,
         keep_graph: false,

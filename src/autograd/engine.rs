@@ -5,17 +5,17 @@
 //! recursion, since graphs are deep. It runs on the thread that asked for it.
 
 use super::anomaly;
-use super::error::AutogradError;
 use super::graph;
 use super::hooks;
 use super::leaf;
 use super::mode::GradGuard;
-use super::view;
+use super::multi_hook;
+use super::validate::{apply_hook, as_many, validate};
 use crate::dispatch::{AboveAutograd, grad_enabled};
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use crate::tensor::node::{Edge, Node, OutputMeta};
+use crate::tensor::node::{Edge, Node};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -179,6 +179,7 @@ impl<'a> Pass<'a> {
             self.mark(inputs);
         }
         let task = self.task;
+        let _noted = multi_hook::any().then(|| multi_hook::note(self.will_run()));
         for (edge, grad) in &task.roots {
             self.arrive(edge, grad.clone())?;
         }
@@ -263,6 +264,24 @@ impl<'a> Pass<'a> {
         self.wanted = Some(wanted);
     }
 
+    /// What gradients will arrive at, by [`Edge::id`].
+    fn will_run(&self) -> HashSet<usize> {
+        let mut seen = HashSet::new();
+        let roots = self.task.roots.iter().map(|(edge, _)| edge);
+        let mut stack: Vec<&Edge> = roots.filter(|edge| seen.insert(edge.id())).collect();
+        while let Some(edge) = stack.pop() {
+            let stays =
+                |w: &HashMap<usize, Wanted, BuildId>| w.get(&edge.id()).is_none_or(|w| !w.runs);
+            let Some(node) = edge.inner() else { continue };
+            if self.wanted.as_ref().is_some_and(stays) {
+                continue;
+            }
+            let next = node.edges.iter().flatten().filter(|e| self.leads(Some(e)));
+            stack.extend(next.filter(|e| seen.insert(e.id())));
+        }
+        seen
+    }
+
     /// Whether a gradient along an edge is of any use.
     fn leads(&self, edge: Option<&Edge>) -> bool {
         match (edge, &self.wanted) {
@@ -332,7 +351,7 @@ impl<'a> Pass<'a> {
         }
         for (_, hook) in &before {
             if let Some(new) = hook(&grads)? {
-                grads = new;
+                grads = as_many(&grads, new)?;
             }
         }
         let seen = (!after.is_empty()).then(|| grads.clone());
@@ -347,7 +366,7 @@ impl<'a> Pass<'a> {
         if let Some(seen) = seen {
             for (_, hook) in &after {
                 if let Some(new) = hook(&given, &seen)? {
-                    given = new;
+                    given = as_many(&given, new)?;
                 }
             }
         }
@@ -383,210 +402,4 @@ fn sum(old: Tensor, new: Tensor) -> Result<Tensor> {
         true => aten::add_tensor_(&old, &new, Scalar::Int(1)),
         false => aten::add_tensor(&old, &new, Scalar::Int(1)),
     }
-}
-
-/// What a hook makes of a gradient.
-fn apply_hook(
-    grad: &mut Option<Tensor>,
-    hook: impl FnOnce(Option<&Tensor>) -> Result<Option<Tensor>>,
-) -> Result<()> {
-    let Some(new) = hook(grad.as_ref())? else { return Ok(()) };
-    if let Some(old) = grad {
-        let changed = |what, before: String, after: String| {
-            Err(AutogradError::Hook { what, before, after }.into())
-        };
-        if old.sizes() != new.sizes() {
-            return changed("size", format!("{:?}", old.sizes()), format!("{:?}", new.sizes()));
-        }
-        if old.dtype() != new.dtype() {
-            return changed("type", old.dtype().to_string(), new.dtype().to_string());
-        }
-        if old.device() != new.device() {
-            return changed("device", old.device().to_string(), new.device().to_string());
-        }
-    }
-    *grad = Some(new);
-    Ok(())
-}
-
-/// Makes gradients fit what they are gradients of: sums over what was broadcast, conversions.
-fn validate(node: &Arc<Node>, given: &mut Vec<Option<Tensor>>) -> Result<()> {
-    let name = || node.function.name().to_string();
-    if given.len() > node.edges.len() {
-        if given[node.edges.len()..].iter().any(Option::is_some) {
-            return Err(AutogradError::GradientCount {
-                node: name(),
-                expected: node.edges.len(),
-                got: given.len(),
-            }
-            .into());
-        }
-        given.truncate(node.edges.len());
-    }
-    if given.len() < node.edges.len() {
-        if node.function.leaf().is_some() {
-            return Ok(());
-        }
-        return Err(AutogradError::GradientCount {
-            node: name(),
-            expected: node.edges.len(),
-            got: given.len(),
-        }
-        .into());
-    }
-    for (index, (edge, grad)) in node.edges.iter().zip(given).enumerate() {
-        let (Some(edge), Some(g)) = (edge, &grad) else { continue };
-        let Some(meta) = graph::meta_of(edge) else { continue };
-        if let Some(fitted) = fit(&meta, g).map_err(|what| match what {
-            Misfit::Is(what) => {
-                crate::Error::from(AutogradError::InvalidGradient { node: name(), index, what })
-            }
-            Misfit::Error(e) => e,
-        })? {
-            *grad = Some(fitted);
-        }
-    }
-    Ok(())
-}
-
-enum Misfit {
-    Is(String),
-    Error(crate::Error),
-}
-
-impl From<crate::Error> for Misfit {
-    fn from(e: crate::Error) -> Misfit {
-        Misfit::Error(e)
-    }
-}
-
-/// The gradient as one of a tensor like `meta`; `None` where it is one.
-fn fit(meta: &OutputMeta, grad: &Tensor) -> std::result::Result<Option<Tensor>, Misfit> {
-    let mut fitted: Option<Tensor> = None;
-    let real = grad.dtype().is_complex() && !meta.dtype.is_complex();
-    if real {
-        fitted = Some(aten::real(grad)?);
-    }
-    let now = fitted.as_ref().unwrap_or(grad);
-    if now.sizes() != meta.sizes.as_slice() {
-        if !expands_to(&meta.sizes, now.sizes()) {
-            return Err(Misfit::Is(format!(
-                "got {:?} but expected shape compatible with {:?}",
-                grad.sizes(),
-                meta.sizes.as_slice()
-            )));
-        }
-        fitted = Some(sum_to(now, &meta.sizes)?);
-    }
-    let now = fitted.as_ref().unwrap_or(grad);
-    if now.dtype() != meta.dtype {
-        fitted = Some(aten::_to_copy(now, Some(meta.dtype), None, None, None, false, None)?);
-    }
-    let now = fitted.as_ref().unwrap_or(grad);
-    if now.device() != meta.device {
-        if now.dim() == 0 && now.device().is_cpu() {
-            return Ok(Some(aten::_to_copy(
-                now,
-                None,
-                None,
-                Some(meta.device),
-                None,
-                false,
-                None,
-            )?));
-        }
-        return Err(Misfit::Is(format!(
-            "expected device {} but got {}",
-            meta.device,
-            now.device()
-        )));
-    }
-    Ok(fitted)
-}
-
-fn expands_to(small: &[i64], large: &[i64]) -> bool {
-    small.len() <= large.len()
-        && small.iter().rev().zip(large.iter().rev()).all(|(s, l)| s == l || *s == 1)
-}
-
-/// The sum over the dimensions along which `sizes` was expanded.
-fn sum_to(grad: &Tensor, sizes: &[i64]) -> Result<Tensor> {
-    if sizes.is_empty() {
-        return aten::sum(grad, None);
-    }
-    let leading = grad.dim() - sizes.len();
-    let mut dims: Vec<i64> = (0..leading as i64).collect();
-    for (i, s) in sizes.iter().enumerate() {
-        if *s == 1 && grad.sizes()[leading + i] != 1 {
-            dims.push((leading + i) as i64);
-        }
-    }
-    let summed = if dims.is_empty() {
-        grad.clone()
-    } else {
-        aten::sum_dim_int_list(grad, Some(&dims), true, None)?
-    };
-    match leading {
-        0 => Ok(summed),
-        _ => aten::view(&summed, sizes),
-    }
-}
-
-/// The roots of a pass, and the gradients that it begins with.
-pub(crate) fn roots(
-    outputs: &[Tensor],
-    grads: &[Option<Tensor>],
-) -> Result<Vec<(Edge, Option<Tensor>)>> {
-    if !grads.is_empty() && grads.len() != outputs.len() {
-        let (outputs, grads) = (outputs.len(), grads.len());
-        return Err(AutogradError::GradCount { outputs, grads }.into());
-    }
-    let mut all = Vec::with_capacity(outputs.len());
-    for (index, output) in outputs.iter().enumerate() {
-        let grad = match grads.get(index).and_then(Option::as_ref) {
-            Some(g) => {
-                if g.sizes() != output.sizes() {
-                    return Err(AutogradError::GradShape {
-                        index,
-                        grad: g.sizes().to_vec(),
-                        output: output.sizes().to_vec(),
-                    }
-                    .into());
-                }
-                if g.dtype().is_complex() != output.dtype().is_complex() {
-                    return Err(AutogradError::GradDType {
-                        index,
-                        grad: g.dtype().torch_name(),
-                        output: output.dtype().torch_name(),
-                    }
-                    .into());
-                }
-                let fitted = fit(&OutputMeta::of(output), g).map_err(|m| match m {
-                    Misfit::Error(e) => e,
-                    Misfit::Is(what) => crate::Error::runtime(what),
-                })?;
-                fitted.unwrap_or_else(|| g.clone())
-            }
-            None if !output.requires_grad() => {
-                return Err(AutogradError::NoHistory { index }.into());
-            }
-            None => {
-                if output.numel() != 1 {
-                    let sizes = output.sizes().to_vec();
-                    return Err(AutogradError::NotScalar { sizes }.into());
-                }
-                if output.dtype().is_complex() {
-                    let dtype = output.dtype().torch_name();
-                    return Err(AutogradError::NotReal { dtype }.into());
-                }
-                let _grad = GradGuard::set(false);
-                aten::ones_like(output, None, None, None, None, None)?
-            }
-        };
-        match view::gradient_edge(output)? {
-            Some(edge) => all.push((edge, Some(grad))),
-            None => return Err(AutogradError::NoHistory { index }.into()),
-        }
-    }
-    Ok(all)
 }

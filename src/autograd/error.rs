@@ -79,6 +79,30 @@ pub enum AutogradError {
         /// The output's dtype.
         output: &'static str,
     },
+    /// A pass would begin at an edge, and nothing says with which gradient.
+    #[error(
+        "grad can be implicitly created only for scalar outputs, and outputs[{index}] is a GradientEdge: give its gradient with \
+         `grad_outputs`"
+    )]
+    EdgeWithoutGrad {
+        /// Which of the outputs.
+        index: usize,
+    },
+    /// The gradients of a batch do not fit their outputs.
+    #[error(
+        "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. The sizes of the \
+         remaining dimensions are expected to match the shape of corresponding output, but a mismatch was detected: \
+         grad_output[{index}] has a shape of {grad:?} and output[{index}] has a shape of {output:?}. If you only want some tensors in \
+         `grad_output` to be considered batched, consider using vmap."
+    )]
+    BatchedGradShape {
+        /// Which of the outputs.
+        index: usize,
+        /// The gradients' sizes.
+        grad: Vec<i64>,
+        /// The output's sizes.
+        output: Vec<i64>,
+    },
     /// There are more or fewer gradients than outputs.
     #[error("{outputs} outputs, and {grads} gradients for them: give one for each, or none")]
     GradCount {
@@ -237,6 +261,14 @@ pub enum AutogradError {
         /// The node.
         node: String,
         /// How many inputs have one.
+        expected: usize,
+        /// How many came.
+        got: usize,
+    },
+    /// A hook of a node gave another number of gradients.
+    #[error("hook has returned an incorrect number of values (got {got}, but expected {expected})")]
+    HookCount {
+        /// How many there were.
         expected: usize,
         /// How many came.
         got: usize,

@@ -23,6 +23,7 @@ enum At {
     Leaf(Tensor),
     After(Tensor),
     Node(Arc<Node>),
+    Several(Vec<HookHandle>),
 }
 
 /// A registered hook. It stays when the handle is dropped; [`HookHandle::remove`] takes it away.
@@ -38,6 +39,11 @@ impl std::fmt::Debug for HookHandle {
 }
 
 impl HookHandle {
+    /// The handle of several hooks that are one.
+    pub(super) fn of_several(all: Vec<HookHandle>) -> HookHandle {
+        HookHandle { id: new_id(), at: At::Several(all) }
+    }
+
     /// Takes the hook away.
     ///
     /// ```
@@ -52,6 +58,7 @@ impl HookHandle {
     pub fn remove(self) {
         let id = self.id;
         match self.at {
+            At::Several(all) => all.into_iter().for_each(HookHandle::remove),
             At::Leaf(t) => t.history().rest().hooks.retain(|(other, _)| *other != id),
             At::After(t) => {
                 let mut state = t.history();

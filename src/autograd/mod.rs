@@ -16,10 +16,10 @@
 //! | `outside` | operators of other libraries, with a formula of their own or without |
 //! | `graph`, `leaf`, `view` | the history of a tensor; leaves; where a gradient goes, views and writes through them |
 //! | `saved` | what nodes keep |
-//! | `engine`, `backward` | the backward pass, and the functions that make one |
-//! | `grad_fn`, `methods` | nodes and tensors as users see them |
+//! | `engine`, `validate`, `backward` | the backward pass, whether gradients fit, and the functions that make a pass |
+//! | `grad_fn`, `edge`, `methods` | nodes, places in the graph, and tensors, as users see them |
 //! | `captured` | what `compile()` asks of the tape, and the node that a compiled call adds to it |
-//! | `hooks`, `mode`, `anomaly`, `checkpoint`, `function` | what users put in between |
+//! | `hooks`, `multi_hook`, `mode`, `anomaly`, `checkpoint`, `function` | what users put in between |
 //! | `gradcheck` | gradients against differences |
 //!
 //! From PyTorch come the rules (`reference` in the tests), from Enzyme and JAX nothing but the
@@ -30,6 +30,7 @@ mod backward;
 mod by_hand;
 pub(crate) mod captured;
 mod checkpoint;
+mod edge;
 mod engine;
 mod error;
 pub(crate) mod formulas;
@@ -41,6 +42,7 @@ mod hooks;
 mod leaf;
 mod methods;
 mod mode;
+mod multi_hook;
 mod outside;
 mod record;
 mod register;
@@ -49,11 +51,14 @@ pub(crate) mod rules;
 mod saved;
 #[cfg(test)]
 mod tests;
+mod validate;
 mod view;
 
 pub use anomaly::{AnomalyGuard, detect_anomaly};
+pub(crate) use backward::set_batch;
 pub use backward::{BackwardOptions, GradOptions, backward, grad, grad_with};
 pub use checkpoint::checkpoint;
+pub use edge::{GradTarget, GradientEdge, get_gradient_edge};
 pub use error::{AutogradError, Made};
 pub use function::{Context, Function, Outputs};
 pub use grad_fn::{GradFn, live_nodes};
@@ -62,6 +67,7 @@ pub use hooks::{HookHandle, saved_tensors_hooks};
 pub use mode::{
     GradGuard, enable_grad, inference_mode, is_grad_enabled, is_inference_mode, no_grad,
 };
+pub use multi_hook::{register_any_grad_hook, register_multi_grad_hook};
 pub(crate) use register::register;
 
 pub(crate) use crate::dispatch::grad_enabled;

@@ -46,7 +46,7 @@
 //! | `mismatch` | what is wrong with a state dict |
 //! | `containers` | lists, maps, layers one after another |
 //! | `init` | initial values |
-//! | `linear`, `conv`, `norm`, `activation`, `attention`, `recurrent` | the layers |
+//! | `linear`, `conv`, `norm`, `activation`, `attention`, `transformer`, `recurrent` | the layers |
 //! | `loss` | losses as values |
 
 mod activation;
@@ -61,6 +61,7 @@ mod module;
 mod norm;
 mod parameter;
 mod recurrent;
+mod transformer;
 
 pub use activation::{
     AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveMaxPool2d, AlphaDropout, AvgPool1d, AvgPool2d,
@@ -87,3 +88,4 @@ pub use norm::{
 pub use parameter::{Buffer, Parameter};
 pub use recurrent::{Gru, Lstm, Rnn, RnnOptions};
 pub use straightline_derive::Module;
+pub use transformer::TransformerEncoder;

@@ -258,7 +258,10 @@ pub trait Module {
         self.visit_mut(&mut VisitorMut {
             see: &mut |leaf| {
                 let done = match leaf {
-                    LeafMut::Parameter(p) => convert_parameter(p, dtype, &mut made),
+                    LeafMut::Parameter(p) if !p.dtype().is_floating() || p.dtype() == dtype => {
+                        Ok(())
+                    }
+                    LeafMut::Parameter(p) => replace_parameter(p, &mut made, |p| p.to_dtype(dtype)),
                     LeafMut::Buffer(b) if b.dtype().is_floating() => {
                         b.tensor().to_dtype(dtype).map(|new| *b = b.with_tensor(new))
                     }
@@ -271,21 +274,70 @@ pub trait Module {
         });
         outcome
     }
+
+    /// A module of the same values in memory of its own, as Python's `copy.deepcopy` makes. A clone
+    /// shares its tensors. Tensors that were one still are, and there are no gradients.
+    ///
+    /// ```
+    /// use straightline::nn::{Linear, Module};
+    /// let layer = Linear::new(2, 2)?;
+    /// let own = layer.deep_copy()?;
+    /// straightline::autograd::no_grad(|| layer.weight.zero_())?;
+    /// assert!(own.weight.to_vec2::<f32>()? != layer.weight.to_vec2::<f32>()?);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is no memory.
+    fn deep_copy(&self) -> Result<Self>
+    where
+        Self: Sized + Clone,
+    {
+        let mut outcome = Ok(());
+        let mut made: HashMap<usize, (Tensor, Parameter)> = HashMap::new();
+        let mut buffers: HashMap<usize, (Tensor, Tensor)> = HashMap::new();
+        let mut copy = self.clone();
+        copy.visit_mut(&mut VisitorMut {
+            see: &mut |leaf| {
+                let done = match leaf {
+                    LeafMut::Parameter(p) => replace_parameter(p, &mut made, Tensor::copied),
+                    LeafMut::Buffer(b) => replace_buffer(b, &mut buffers),
+                    LeafMut::Training(_) => Ok(()),
+                };
+                if outcome.is_ok() {
+                    outcome = done;
+                }
+            },
+        });
+        outcome.map(|()| copy)
+    }
 }
 
-fn convert_parameter(
+fn replace_buffer(b: &mut Buffer, made: &mut HashMap<usize, (Tensor, Tensor)>) -> Result<()> {
+    let id = b.tensor().id();
+    let new = match made.get(&id) {
+        Some((_, new)) => new.clone(),
+        None => {
+            let new = autograd::no_grad(|| b.tensor().copied())?;
+            made.insert(id, (b.tensor().clone(), new.clone()));
+            new
+        }
+    };
+    *b = b.with_tensor(new);
+    Ok(())
+}
+
+/// A parameter that takes the place of this one, the same wherever this one is.
+fn replace_parameter(
     p: &mut Parameter,
-    dtype: DType,
     made: &mut HashMap<usize, (Tensor, Parameter)>,
+    make: impl FnOnce(&Tensor) -> Result<Tensor>,
 ) -> Result<()> {
-    if !p.dtype().is_floating() || p.dtype() == dtype {
-        return Ok(());
-    }
     if let Some((_, new)) = made.get(&p.id()) {
         *p = new.clone();
         return Ok(());
     }
-    let new = Parameter::new(&autograd::no_grad(|| p.to_dtype(dtype))?)?;
+    let new = Parameter::new(&autograd::no_grad(|| make(p))?)?;
     new.requires_grad_(p.requires_grad())?;
     let old = std::mem::replace(p, new.clone());
     made.insert(old.id(), (old.tensor().clone(), new));

@@ -48,6 +48,7 @@ thread_local! {
 
 /// Registers the kernels at the keys of the layers.
 pub(crate) fn register() -> Result<()> {
+    crate::autograd::set_batch(super::map::passes);
     let kernels = [
         (FRONT, Kernel::boxed(front)),
         (BACK, Kernel::boxed(back)),

@@ -75,7 +75,7 @@ pub(super) fn gradients(
                 retain_graph: Some(true),
                 create_graph: true,
                 allow_unused: Some(true),
-                materialize_grads: false,
+                ..GradOptions::default()
             };
             grad_with(&outputs, variables, &options)?
         }

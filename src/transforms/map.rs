@@ -80,6 +80,14 @@ where
     move |a| mapped(&f, a, &options)
 }
 
+/// A backward pass for all gradients of a batch, which [`autograd`](crate::autograd) calls.
+pub(super) fn passes(
+    grads: &[Option<Tensor>],
+    pass: &dyn Fn(&[Option<Tensor>]) -> Result<Vec<Option<Tensor>>>,
+) -> Result<Vec<Option<Tensor>>> {
+    vmap(|grads: &Vec<Option<Tensor>>| pass(grads))(&grads.to_vec())
+}
+
 fn mapped<A: Structure, R: Structure>(
     f: &impl Fn(&A) -> Result<R>,
     a: &A,

@@ -1,6 +1,7 @@
 //! Gradients as a user of PyTorch knows them: small programs whose results and errors were observed
 //! in PyTorch 2.15. The names of the tests are the programs' names in that list.
 
+mod edges;
 mod engine;
 mod functions;
 mod leaks;
