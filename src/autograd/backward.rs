@@ -5,6 +5,7 @@ use super::engine;
 use super::error::AutogradError;
 use super::validate;
 use super::view;
+use crate::dispatch::{DispatchKey, TlsKeySets};
 use crate::error::Result;
 use crate::tensor::Tensor;
 use crate::tensor::node::Edge;
@@ -73,18 +74,31 @@ pub struct GradOptions {
     pub is_grads_batched: bool,
 }
 
+/// The gradients that a pass ends with.
+type Ends = Result<Vec<Option<Tensor>>>;
+
 /// A pass as a function of the gradients that it begins with.
-type PassOf<'a> = &'a dyn Fn(&[Option<Tensor>]) -> Result<Vec<Option<Tensor>>>;
+pub(crate) type PassOf<'a> = &'a dyn Fn(&[Option<Tensor>]) -> Ends;
 
-/// What runs a pass for all gradients of a batch at once.
-type Batch = fn(&[Option<Tensor>], PassOf<'_>) -> Result<Vec<Option<Tensor>>>;
+/// What is known of batches, which are made in a later room.
+pub(crate) struct Batches {
+    /// Runs a pass for all gradients of a batch at once.
+    pub(crate) run: fn(&[Option<Tensor>], PassOf<'_>) -> Ends,
+    /// Whether the samples of a tensor want a gradient that it does not say it wants.
+    pub(crate) wants_gradient: fn(&Tensor) -> bool,
+}
 
-static BATCH: OnceLock<Batch> = OnceLock::new();
+static BATCHES: OnceLock<Batches> = OnceLock::new();
 
-/// Sets what runs batches of gradients; there is one.
-pub(crate) fn set_batch(run: Batch) {
+/// Sets what is known of batches, once.
+pub(crate) fn set_batches(batches: Batches) {
     // a second one would be the same
-    let _ = BATCH.set(run);
+    let _ = BATCHES.set(batches);
+}
+
+/// Whether the samples of a tensor want a gradient that it does not say it wants.
+pub(super) fn wants_hidden_gradient(t: &Tensor) -> bool {
+    BATCHES.get().is_some_and(|b| (b.wants_gradient)(t))
 }
 
 /// The gradients of outputs, which are scalars, with respect to inputs. `.grad` of leaves stays as
@@ -189,8 +203,8 @@ fn batched(
             return Err(AutogradError::BatchedGradShape { index, grad, output }.into());
         }
     }
-    match BATCH.get() {
-        Some(run) => run(grads, pass),
+    match BATCHES.get() {
+        Some(batches) => (batches.run)(grads, pass),
         None => Err(crate::Error::not_implemented("is_grads_batched without vmap")),
     }
 }
@@ -221,6 +235,10 @@ pub fn backward(
     grads: &[Option<Tensor>],
     options: &BackwardOptions,
 ) -> Result<()> {
+    let included = TlsKeySets::current().included;
+    if included.has(DispatchKey::FuncTorchDynamicLayerFrontMode) {
+        return Err(AutogradError::InsideTransform.into());
+    }
     if outputs.is_empty() {
         return Ok(());
     }

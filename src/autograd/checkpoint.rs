@@ -20,7 +20,9 @@ struct Frame {
 
 /// Runs `f` and keeps none of the tensors that its gradients need: the first of them that a
 /// backward pass asks for makes it run again. Random numbers are drawn again from the same state.
-/// PyTorch's `checkpoint(use_reentrant=False)`. In a function that is compiled it does nothing: there
+/// PyTorch's `checkpoint(use_reentrant=False)`, and the only form there is: the reentrant one, which
+/// PyTorch advises against, refuses `grad` and `inputs`, loses gradients where no input wants one, and
+/// has nothing that this one lacks. In a function that is compiled it does nothing: there
 /// the whole graph is looked at.
 ///
 /// # Errors

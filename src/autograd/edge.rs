@@ -19,9 +19,9 @@ use crate::tensor::node::{Edge, OutputMeta};
 /// use straightline::autograd::{GradOptions, get_gradient_edge, grad_with};
 /// use straightline::tensor;
 /// let x = tensor([1.0, 2.0])?.requires_grad_(true)?;
-/// let y = x.mul(3)?;
+/// let y = x.neg()?;
 /// let edge = get_gradient_edge(&y)?;
-/// assert_eq!((edge.node.name(), edge.output_nr), ("MulBackward0", 0));
+/// assert_eq!((edge.node.name(), edge.output_nr), ("NegBackward0", 0));
 /// y.mul_(10)?;
 /// // of the value before the write
 /// let grads = grad_with(&[y.sum()?], &[edge], &GradOptions::default())?;

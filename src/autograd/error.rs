@@ -135,6 +135,12 @@ pub enum AutogradError {
         /// Which of the inputs.
         index: usize,
     },
+    /// `.grad` would be written while a transform runs.
+    #[error(
+        "backward() called inside a functorch transform. This is not supported, please use func::grad or func::vjp instead or call \
+         backward() outside of functorch transforms."
+    )]
+    InsideTransform,
     /// No inputs were given where some are needed.
     #[error("`inputs` argument to `{what}` cannot be empty.")]
     NoInputs {
@@ -272,6 +278,15 @@ pub enum AutogradError {
         expected: usize,
         /// How many came.
         got: usize,
+    },
+    /// A function of the user's is called on a batch whose samples want gradients from outside.
+    #[error(
+        "You tried to vmap over {function}, but it does not have vmap support: samples that want a gradient outside would get none. Ask \
+         for gradients inside (`vmap(grad(f))`), or call it outside of `vmap`"
+    )]
+    FunctionOfBatch {
+        /// The function.
+        function: String,
     },
     /// A hook gave a gradient of another shape, dtype or device.
     #[error("hook has changed the {what} of value: from {before} to {after}")]

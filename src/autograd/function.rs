@@ -1,6 +1,7 @@
 //! Functions of the user's, with a gradient of their own.
 
 use super::anomaly;
+use super::backward::wants_hidden_gradient;
 use super::error::AutogradError;
 use super::graph;
 use super::mode::GradGuard;
@@ -261,6 +262,9 @@ fn apply<F: Function>(function: Arc<F>, inputs: &[Tensor]) -> Result<Outputs> {
         ..Context::default()
     };
     let records = grad_enabled() && context.wanted.iter().any(|w| *w);
+    if grad_enabled() && !records && inputs.iter().any(wants_hidden_gradient) {
+        return Err(AutogradError::FunctionOfBatch { function: short_name::<F>() }.into());
+    }
     let edges: Edges = match records {
         true => inputs.iter().map(view::gradient_edge).collect::<Result<_>>()?,
         false => Edges::new(),

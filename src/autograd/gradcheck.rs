@@ -2,8 +2,10 @@
 
 use super::backward::{GradOptions, grad_with};
 use super::error::AutogradError;
+use super::function::{Context, Function};
 use super::mode::no_grad;
 use crate::error::Result;
+use crate::ops::aten;
 use crate::tensor::Tensor;
 use straightline_catalog::DType;
 
@@ -21,16 +23,30 @@ pub struct Gradcheck {
     pub atol: f64,
     /// The relative one.
     pub rtol: f64,
+    /// By how much the gradients of two passes may differ; not at all.
+    pub nondet_tol: f64,
+    /// Whether passes are made in which no gradient arrives at some outputs, or at any.
+    pub check_undefined_grad: bool,
+    /// Whether gradients in batches (`is_grads_batched`) are compared with those one by one.
+    pub check_batched_grad: bool,
 }
 
 impl Default for Gradcheck {
     fn default() -> Gradcheck {
-        Gradcheck { eps: 1e-6, atol: 1e-5, rtol: 1e-3 }
+        Gradcheck {
+            eps: 1e-6,
+            atol: 1e-5,
+            rtol: 1e-3,
+            nondet_tol: 0.0,
+            check_undefined_grad: true,
+            check_batched_grad: false,
+        }
     }
 }
 
 /// Compares the gradients of `f` at inputs of `f64` or `c128` with central differences, element by
-/// element, and checks that a second pass gives the same bits.
+/// element, and checks that a second pass gives the same bits, that gradients of zero give zeros, and
+/// that gradients which do not arrive are none of the function's troubles.
 ///
 /// # Errors
 ///
@@ -79,12 +95,13 @@ pub fn gradcheck(
             }
             let analytical = analytical(output, &inputs[*i])?;
             let again = analytical_again(&f, inputs, *i, o)?;
-            if !same(&analytical, &again) {
-                return fail(
+            if !same(&analytical, &again, options.nondet_tol) {
+                return fail(format!(
                     "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives \
-                     different values, although analytical gradient matches numerical gradient.The tolerance for nondeterminism was 0.0."
-                        .into(),
-                );
+                     different values, although analytical gradient matches numerical gradient.The tolerance for nondeterminism was \
+                     {:?}.",
+                    options.nondet_tol
+                ));
             }
             let close = |a: f64, n: f64| {
                 (a.is_nan() && n.is_nan()) || (a - n).abs() <= options.atol + options.rtol * n.abs()
@@ -97,6 +114,126 @@ pub fn gradcheck(
                 return fail(format!(
                     "Jacobian mismatch for output {o} with respect to input {i},\nnumerical:{numerical:?}\nanalytical:{analytical:?}\n"
                 ));
+            }
+        }
+    }
+    let inputs: Vec<Tensor> = wanted.iter().map(|i| inputs[*i].clone()).collect();
+    let outputs: Vec<Tensor> = outputs.into_iter().filter(Tensor::requires_grad).collect();
+    if outputs.is_empty() {
+        return Ok(());
+    }
+    zeros_give_zeros(&outputs, &inputs)?;
+    if options.check_undefined_grad {
+        undefined_gradients(&outputs, &inputs)?;
+    }
+    if options.check_batched_grad {
+        batched_gradients(&outputs, &inputs, options)?;
+    }
+    Ok(())
+}
+
+fn kept(grads: Vec<Option<Tensor>>) -> GradOptions {
+    GradOptions {
+        grad_outputs: grads,
+        retain_graph: Some(true),
+        allow_unused: Some(true),
+        ..GradOptions::default()
+    }
+}
+
+/// Whether there is no gradient, or nothing but zeros.
+fn is_nothing(g: &Option<Tensor>) -> Result<bool> {
+    match g {
+        Some(g) => Ok(numbers(g)?.iter().all(|x| *x == 0.0)),
+        None => Ok(true),
+    }
+}
+
+fn zeros_give_zeros(outputs: &[Tensor], inputs: &[Tensor]) -> Result<()> {
+    let zeros = |t: &Tensor| aten::zeros_like(t, None, None, None, None, None).map(Some);
+    let zeros = no_grad(|| outputs.iter().map(zeros).collect::<Result<_>>())?;
+    for g in grad_with(outputs, inputs, &kept(zeros))? {
+        if !is_nothing(&g)? {
+            return Err(
+                AutogradError::Gradcheck("backward not multiplied by grad_output".into()).into()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Passes nothing back.
+struct Nowhere;
+
+impl Function for Nowhere {
+    fn forward(&self, _: &mut Context, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+        inputs.iter().map(|t| aten::alias(t)).collect()
+    }
+
+    fn backward(&self, _: &Context, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+        Ok(vec![None; grads.len()])
+    }
+}
+
+fn undefined_gradients(outputs: &[Tensor], inputs: &[Tensor]) -> Result<()> {
+    let ones = |t: &Tensor| aten::ones_like(t, None, None, None, None, None).map(Some);
+    let ones: Vec<Option<Tensor>> = no_grad(|| outputs.iter().map(ones).collect::<Result<_>>())?;
+    let pass = |gone: &dyn Fn(usize) -> bool| {
+        let of = |(o, t): (usize, &Tensor)| match gone(o) {
+            true => Ok(Nowhere.apply(std::slice::from_ref(t))?.remove(0)),
+            false => Ok(t.clone()),
+        };
+        let outputs = outputs.iter().enumerate().map(of).collect::<Result<Vec<_>>>()?;
+        grad_with(&outputs, inputs, &kept(ones.clone())).map_err(|e| {
+            crate::Error::from(AutogradError::Gradcheck(format!(
+                "Expected backward function to handle undefined output grads: {e}"
+            )))
+        })
+    };
+    for g in pass(&|_| true)? {
+        if !is_nothing(&g)? {
+            return Err(AutogradError::Gradcheck(
+                "Expected all input grads to be undefined or zero when all output grads are undefined or zero.".into(),
+            )
+            .into());
+        }
+    }
+    if outputs.len() > 1 {
+        for o in 0..outputs.len() {
+            pass(&|other| other == o)?;
+        }
+    }
+    Ok(())
+}
+
+/// Gradients of three cotangents at once, and one by one.
+fn batched_gradients(outputs: &[Tensor], inputs: &[Tensor], options: &Gradcheck) -> Result<()> {
+    for output in outputs {
+        let weights = |k: i64| -> Result<Tensor> {
+            let all = (0..output.numel()).map(|n| ((n + 1) as f64 * 0.7 + k as f64).sin());
+            Tensor::from_vec(all.collect::<Vec<f64>>(), output.sizes())?.to(output.dtype())
+        };
+        let weights = no_grad(|| (0..3).map(weights).collect::<Result<Vec<_>>>())?;
+        let outputs = std::slice::from_ref(output);
+        let together =
+            GradOptions { is_grads_batched: true, ..kept(vec![Some(aten::stack(&weights, 0)?)]) };
+        let together = grad_with(outputs, inputs, &together)?;
+        for (k, w) in weights.into_iter().enumerate() {
+            let alone = grad_with(outputs, inputs, &kept(vec![Some(w)]))?;
+            for (i, (all, one)) in together.iter().zip(&alone).enumerate() {
+                let (Some(all), Some(one)) = (all, one) else { continue };
+                let all = numbers(&aten::select_int(all, 0, k as i64)?)?;
+                let near = |(a, b): (&f64, &f64)| {
+                    (a.is_nan() && b.is_nan())
+                        || (a - b).abs() <= options.atol + options.rtol * b.abs()
+                };
+                let one = numbers(one)?;
+                if !all.iter().zip(&one).all(near) {
+                    return Err(AutogradError::Gradcheck(format!(
+                        "For input {i}, the gradients of a batch differ from those one by one: {all:?} and {one:?}"
+                    ))
+                    .into());
+                }
             }
         }
     }
@@ -154,7 +291,7 @@ pub fn gradgradcheck(
 fn numbers(t: &Tensor) -> Result<Vec<f64>> {
     let t = t.detach()?;
     let t = match t.dtype().is_complex() {
-        true => crate::ops::aten::view_as_real(&t.resolve_conj()?)?,
+        true => aten::view_as_real(&t.resolve_conj()?)?,
         false => t,
     };
     t.to(DType::F64)?.contiguous()?.view(-1)?.to_vec::<f64>()
@@ -178,7 +315,7 @@ fn numerical(
                 let mut sizes = of.sizes().to_vec();
                 sizes.push(2);
                 let pairs = Tensor::from_vec(moved, &sizes[..])?;
-                crate::ops::aten::view_as_complex(&pairs)?.to(of.dtype())?
+                aten::view_as_complex(&pairs)?.to(of.dtype())?
             }
             false => Tensor::from_vec(moved, of.sizes())?.to(of.dtype())?,
         };
@@ -209,7 +346,7 @@ fn analytical(output: &Tensor, input: &Tensor) -> Result<Vec<Vec<f64>>> {
                     let mut sizes = output.sizes().to_vec();
                     sizes.push(2);
                     let pairs = Tensor::from_vec(one, &sizes[..])?;
-                    crate::ops::aten::view_as_complex(&pairs)?.to(output.dtype())
+                    aten::view_as_complex(&pairs)?.to(output.dtype())
                 }
                 _ => Tensor::from_vec(one, output.sizes())?.to(output.dtype()),
             }
@@ -240,7 +377,8 @@ fn analytical_again(
     analytical(&f(inputs)?[o], &inputs[i])
 }
 
-fn same(a: &[Vec<f64>], b: &[Vec<f64>]) -> bool {
-    let bits = |x: &[Vec<f64>]| -> Vec<u64> { x.iter().flatten().map(|v| v.to_bits()).collect() };
-    bits(a) == bits(b)
+/// Whether the numbers of two passes are the same bits, or near enough.
+fn same(a: &[Vec<f64>], b: &[Vec<f64>], tolerance: f64) -> bool {
+    let pairs = a.iter().flatten().zip(b.iter().flatten());
+    pairs.into_iter().all(|(a, b)| a.to_bits() == b.to_bits() || (a - b).abs() <= tolerance)
 }

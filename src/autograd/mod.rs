@@ -55,8 +55,8 @@ mod validate;
 mod view;
 
 pub use anomaly::{AnomalyGuard, detect_anomaly};
-pub(crate) use backward::set_batch;
 pub use backward::{BackwardOptions, GradOptions, backward, grad, grad_with};
+pub(crate) use backward::{Batches, PassOf, set_batches};
 pub use checkpoint::checkpoint;
 pub use edge::{GradTarget, GradientEdge, get_gradient_edge};
 pub use error::{AutogradError, Made};

@@ -156,9 +156,28 @@ impl Drop for Lines {
     }
 }
 
-/// The line of the call that begins.
-pub(super) fn set_line(at: &'static Location<'static>) {
-    LOCAL.with(|l| l.line.set(Some(at)));
+/// The line of a call that somebody watches. It stays while [`Lines`] are noted; otherwise it goes
+/// with the call, so that no later one takes it for its own.
+pub(super) struct WatchedLine {
+    before: Option<&'static Location<'static>>,
+    on_this_thread: PhantomData<*const ()>,
+}
+
+impl WatchedLine {
+    pub(super) fn enter(at: &'static Location<'static>) -> WatchedLine {
+        let before = LOCAL.with(|l| l.line.replace(Some(at)));
+        WatchedLine { before, on_this_thread: PhantomData }
+    }
+}
+
+impl Drop for WatchedLine {
+    fn drop(&mut self) {
+        let _ = LOCAL.try_with(|l| {
+            if l.reasons.get() & LINES == 0 {
+                l.line.set(self.before);
+            }
+        });
+    }
 }
 
 /// The line of the operator call that began last, while [`Lines`] are noted.

@@ -37,13 +37,32 @@ pub fn clip_grad_norm_with_(
     error_if_nonfinite: bool,
 ) -> Result<Tensor> {
     let grads: Vec<Tensor> = parameters.iter().filter_map(Tensor::grad).collect();
-    if grads.is_empty() {
+    let total = get_total_norm(&grads, order, error_if_nonfinite)?;
+    clip_grads_with_norm_(parameters, max_norm, &total)?;
+    Ok(total)
+}
+
+/// The norm of all tensors together: of gradients, before something is done about them.
+///
+/// ```
+/// use straightline::{optim::get_total_norm, tensor};
+/// let grads = [tensor([3.0])?, tensor([0.0, 4.0])?];
+/// assert_eq!(get_total_norm(&grads, 2.0, false)?.item::<f32>()?, 5.0);
+/// assert_eq!(get_total_norm(&grads, f64::INFINITY, false)?.item::<f32>()?, 4.0);
+/// # Ok::<(), straightline::Error>(())
+/// ```
+///
+/// # Errors
+/// The norm is not finite, if that is asked for.
+#[track_caller]
+pub fn get_total_norm(tensors: &[Tensor], order: f64, error_if_nonfinite: bool) -> Result<Tensor> {
+    if tensors.is_empty() {
         return Tensor::literal(0.0);
     }
     no_grad(|| {
         let norm =
             |t: &Tensor| aten::linalg_vector_norm(t, Scalar::Float(order), None, false, None);
-        let norms = grads.iter().map(norm).collect::<Result<Vec<_>>>()?;
+        let norms = tensors.iter().map(norm).collect::<Result<Vec<_>>>()?;
         let total = norm(&Tensor::stack(norms, 0)?)?;
         if error_if_nonfinite && !total.isfinite()?.item::<bool>()? {
             return Err(crate::Error::runtime(format!(
@@ -52,13 +71,32 @@ pub fn clip_grad_norm_with_(
                  `error_if_nonfinite=False`"
             )));
         }
+        Ok(total)
+    })
+}
+
+/// Scales all gradients together so that the norm that they have becomes at most `max_norm`.
+///
+/// ```
+/// use straightline::optim::{clip_grads_with_norm_, get_total_norm};
+/// use straightline::{Tensor, nn::Parameter, tensor};
+/// let w = Parameter::new(&Tensor::ones([2])?)?;
+/// w.set_grad(Some(&tensor([30.0, 40.0])?))?;
+/// let total = get_total_norm(&[w.grad().unwrap()], 2.0, false)?;
+/// clip_grads_with_norm_(&[w.tensor().clone()], 5.0, &total)?;
+/// straightline::assert_close(&w.grad().unwrap(), &tensor([3.0, 4.0])?)?;
+/// # Ok::<(), straightline::Error>(())
+/// ```
+#[track_caller]
+pub fn clip_grads_with_norm_(parameters: &[Tensor], max_norm: f64, total: &Tensor) -> Result<()> {
+    no_grad(|| {
         // always multiplied, so that nothing depends on data
         let limit = total.full_like(max_norm)?;
         let factor = limit.div(total.add(1e-6)?)?.clamp_max(1.0)?;
-        for grad in &grads {
+        for grad in parameters.iter().filter_map(Tensor::grad) {
             grad.mul_(&factor)?;
         }
-        Ok(total)
+        Ok(())
     })
 }
 

@@ -50,7 +50,9 @@ mod scheduler;
 mod sgd;
 
 pub use adam::{Adam, AdamOptions, AdamW, AdamWOptions};
-pub use clip::{clip_grad_norm_, clip_grad_norm_with_, clip_grad_value_};
+pub use clip::{
+    clip_grad_norm_, clip_grad_norm_with_, clip_grad_value_, clip_grads_with_norm_, get_total_norm,
+};
 pub use optimizer::{Optim, Optimizer, Rule, State};
 pub use rmsprop::{Adagrad, AdagradOptions, RmsProp, RmsPropOptions};
 pub use scaler::GradScaler;

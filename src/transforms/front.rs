@@ -48,7 +48,10 @@ thread_local! {
 
 /// Registers the kernels at the keys of the layers.
 pub(crate) fn register() -> Result<()> {
-    crate::autograd::set_batch(super::map::passes);
+    crate::autograd::set_batches(crate::autograd::Batches {
+        run: super::map::passes,
+        wants_gradient: wrapper::hides_gradient,
+    });
     let kernels = [
         (FRONT, Kernel::boxed(front)),
         (BACK, Kernel::boxed(back)),

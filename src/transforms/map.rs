@@ -5,6 +5,7 @@ use super::layer::Randomness;
 use super::layer::{self, Kind, Layer};
 use super::structure::{Structure, leaves, rebuilt};
 use super::wrapper;
+use crate::autograd::PassOf;
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
@@ -81,10 +82,7 @@ where
 }
 
 /// A backward pass for all gradients of a batch, which [`autograd`](crate::autograd) calls.
-pub(super) fn passes(
-    grads: &[Option<Tensor>],
-    pass: &dyn Fn(&[Option<Tensor>]) -> Result<Vec<Option<Tensor>>>,
-) -> Result<Vec<Option<Tensor>>> {
+pub(super) fn passes(grads: &[Option<Tensor>], pass: PassOf<'_>) -> Result<Vec<Option<Tensor>>> {
     vmap(|grads: &Vec<Option<Tensor>>| pass(grads))(&grads.to_vec())
 }
 

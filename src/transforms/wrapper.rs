@@ -45,6 +45,12 @@ fn build<P: Send + Sync + 'static>(
     if value.is_wrapped_number() { t.into_wrapped_number() } else { t }
 }
 
+/// Whether the samples of a batch want a gradient, of which the batch says nothing.
+pub(super) fn hides_gradient(t: &Tensor) -> bool {
+    let batch = t.payload::<Batched>();
+    batch.is_some_and(|b| b.value.requires_grad() || hides_gradient(&b.value))
+}
+
 /// A tensor as a `Grad` layer sees it.
 pub(super) fn tracked(value: &Tensor, layer: &Layer) -> Tensor {
     let payload = Tracked {

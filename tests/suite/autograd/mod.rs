@@ -1,11 +1,13 @@
 //! Gradients as a user of PyTorch knows them: small programs whose results and errors were observed
 //! in PyTorch 2.15. The names of the tests are the programs' names in that list.
 
+mod checks;
 mod edges;
 mod engine;
 mod functions;
 mod leaks;
 mod modes;
+mod sheet;
 mod views;
 
 use straightline::{ErrorKind, Result, Tensor, autograd::AutogradError, tensor};

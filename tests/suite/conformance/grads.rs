@@ -18,16 +18,16 @@ fn tensor(j: &Json) -> Result<Option<Tensor>, String> {
 }
 
 /// The leaves of a case with the paths of their gradients, and the arguments made of them.
-struct Leaves {
+pub(super) struct Leaves {
     /// All tensors that are given.
-    given: Vec<Tensor>,
+    pub(super) given: Vec<Tensor>,
     paths: Vec<String>,
     tensors: Vec<Tensor>,
     stack: Vec<Value>,
 }
 
 impl Leaves {
-    fn of(case: &Case) -> straightline::Result<Leaves> {
+    pub(super) fn of(case: &Case) -> straightline::Result<Leaves> {
         let grads = case.json["grads"].as_object().cloned().unwrap_or_default();
         let (mut paths, mut tensors) = (Vec::new(), Vec::new());
         let mut given = Vec::new();
@@ -51,7 +51,11 @@ fn arguments(case: &Case, given: &[Tensor]) -> straightline::Result<Vec<Value>> 
     arguments_of(&case.op, &case.stack, given)
 }
 
-fn arguments_of(op: &str, of: &[Value], given: &[Tensor]) -> straightline::Result<Vec<Value>> {
+pub(super) fn arguments_of(
+    op: &str,
+    of: &[Value],
+    given: &[Tensor],
+) -> straightline::Result<Vec<Value>> {
     let op = operator(op)?;
     let args = op.schema().map_or(&[][..], |s| &s.args);
     let mut next = given.iter();
@@ -82,7 +86,8 @@ fn with_gradients(
     pairs.map(|(t, g)| (t.clone(), g.clone())).unzip()
 }
 
-fn recorded(case: &Case) -> Result<Vec<Option<Tensor>>, String> {
+/// The gradients of the results, by result.
+pub(super) fn recorded(case: &Case) -> Result<Vec<Option<Tensor>>, String> {
     let all = case.json["grad_outs"].as_array().cloned().unwrap_or_default();
     all.iter().map(tensor).collect()
 }

@@ -8,6 +8,7 @@
 mod batched;
 pub(crate) mod case;
 mod compare;
+mod double;
 mod files;
 mod grads;
 mod report;
@@ -23,11 +24,14 @@ use std::path::PathBuf;
 const SKIPS: &str = include_str!("skips.txt");
 
 fn run_file(name: &str, mode: Mode) {
+    run_with(name, mode, Report::default());
+}
+
+fn run_with(name: &str, mode: Mode, mut report: Report) {
     let only = std::env::var("CONFORMANCE_OP").unwrap_or_default();
     let show: usize =
         std::env::var("CONFORMANCE_SHOW").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
-    let mut report = Report::default();
     report
         .run_file(&path, mode, &only, &Skips::new(SKIPS))
         .expect("the vectors are in the repository");
@@ -35,6 +39,11 @@ fn run_file(name: &str, mode: Mode) {
         println!("{op}: {} passed, {} failed", t.passed, t.failures.len());
         for (id, e) in t.failures.iter().take(show) {
             println!("    {id}: {e}");
+        }
+    }
+    if !only.is_empty() {
+        for (id, why) in report.operators.values().flat_map(|t| &t.skipped) {
+            println!("    {id} is skipped: {why}");
         }
     }
     let (passed, failed, skipped) = report.totals();
@@ -61,6 +70,20 @@ fn gradients() {
 #[test]
 fn compiled_gradients() {
     run_file("public_grads.jsonl.gz", Mode::Compiled);
+}
+
+/// Their second derivatives against differences of the first ones.
+#[test]
+fn second_derivatives() {
+    let double = Report { only_grads: true, double: true, ..Report::default() };
+    run_with("public_grads.jsonl.gz", Mode::Eager, double);
+}
+
+/// Those of compiled functions against eager ones.
+#[test]
+fn compiled_second_derivatives() {
+    let double = Report { only_grads: true, double: true, ..Report::default() };
+    run_with("public_grads.jsonl.gz", Mode::Compiled, double);
 }
 
 #[test]

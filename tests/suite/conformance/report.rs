@@ -1,7 +1,8 @@
 //! Which cases are skipped and why, and what came of the others.
 
 use super::case::{Case, text};
-use super::run::{Mode, run_case};
+use super::double::Outcome;
+use super::run::{Mode, run_case, run_double};
 use flate2::read::GzDecoder;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -56,6 +57,8 @@ pub(crate) struct Report {
     pub(crate) operators: BTreeMap<String, Tally>,
     /// Calls without recorded gradients are left out.
     pub(crate) only_grads: bool,
+    /// Second derivatives of those instead of first ones.
+    pub(crate) double: bool,
 }
 
 impl Report {
@@ -97,7 +100,17 @@ impl Report {
         } else if let Some(e) = missing {
             tally.failures.push((case.id, e.to_string()));
         } else {
-            let outcome = run_case(&case, mode);
+            let outcome = match self.double {
+                false => run_case(&case, mode),
+                true => match run_double(&case, mode) {
+                    Ok(Outcome::Agrees) => Ok(()),
+                    Ok(Outcome::Nothing(why)) => {
+                        tally.skipped.push((case.id, why));
+                        return;
+                    }
+                    Err(e) => Err(e),
+                },
+            };
             let expected = |e: &String| skips.reason(&case, mode, Some(e)).map(str::to_string);
             if let Some(reason) = outcome.as_ref().err().and_then(expected) {
                 tally.skipped.push((case.id, reason));

@@ -2,6 +2,7 @@
 
 use super::case::{Case, geometry, text};
 use super::compare::{self, Level, Tolerance};
+use super::double;
 use super::grads;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -236,5 +237,11 @@ pub(crate) fn run_case(case: &Case, mode: Mode) -> Result<(), String> {
         true => grads::eager(case),
         false => run(case, mode),
     };
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("panicked".into()))
+}
+
+/// The second derivatives of a case; a panic is a failure.
+pub(crate) fn run_double(case: &Case, mode: Mode) -> Result<double::Outcome, String> {
+    let run = || double::check(case, mode);
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err("panicked".into()))
 }

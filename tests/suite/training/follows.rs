@@ -104,6 +104,63 @@ fn another_program_is_not_followed() {
     unknown(refused("hessian", "sum(x^3)", "sum(x^4)"));
 }
 
+/// What other runs of these kinds have: compiled, they go as they do eagerly.
+#[test]
+fn variants_go_compiled_as_they_do_eagerly() {
+    let wave = |sizes: &[i64]| {
+        let n = straightline::arange(sizes.iter().product::<i64>()).unwrap();
+        n.to_dtype(DType::F32).unwrap().sin().unwrap().mul(0.2).unwrap().reshape(sizes).unwrap()
+    };
+    let all = [(DType::F64, 1e-10), (DType::F32, 1e-4)];
+    let again = |run: Run, limits: &[(DType, f64)]| {
+        for (dtype, limit) in limits.iter().copied() {
+            let go = |mode| {
+                run.losses(dtype, mode).unwrap_or_else(|e| panic!("{}, {mode:?}: {e}", run.name()))
+            };
+            let ((eager, last), (compiled, other)) = (go(Mode::Eager), go(Mode::Compiled));
+            let pairs = eager.iter().zip(&compiled);
+            let both = last.iter().flatten().zip(other.iter().flatten());
+            for (a, b) in pairs.chain(both) {
+                let off = (a - b).abs();
+                assert!(off <= limit * (1.0 + a.abs()), "{}, {dtype}: {a} and {b}", run.name());
+            }
+            assert!(eager.len() >= 30 && eager[0] != eager[eager.len() - 1]);
+        }
+    };
+    let said = |name: &str, from: &str, to: &str| {
+        open(name).expect("a run of this repository").described(|text| text.replace(from, to))
+    };
+    again(
+        said("mlp_sgd", "cross_entropy(h, y, mean)", "cross_entropy with label smoothing 0.1")
+            .described(|text| text.replace("relu", "SiLU"))
+            .with_setting("nesterov", true),
+        &all,
+    );
+    let grouped = said("conv_bn_adam", "groups 1", "groups 2");
+    let grouped = grouped.with_parameter("conv2.weight", wave(&[16, 4, 3, 3]));
+    again(grouped.with_setting("amsgrad", true).with_setting("weight_decay", 0.01), &all);
+    let mut lstm = said("lstm_rmsprop", "mse mean", "smooth_l1 mean, beta 0.5");
+    for (name, sizes) in [("weight_ih", [96, 24]), ("weight_hh", [96, 24])] {
+        lstm = lstm.with_parameter(&format!("rnn.{name}_l1"), wave(&sizes));
+    }
+    for name in ["rnn.bias_ih_l1", "rnn.bias_hh_l1"] {
+        lstm = lstm.with_parameter(name, wave(&[96]));
+    }
+    // what is nearly zero is divided by, and rounding grows
+    let centered = lstm.with_setting("centered", true).with_setting("momentum", 0.9);
+    again(centered, &[(DType::F64, 1e-7)]);
+    let padded = said("embedding_adagrad", "padding_idx 0", "padding_idx 3");
+    again(
+        padded.with_setting("weight_decay", 0.01).with_setting("initial_accumulator_value", 0.1),
+        &all,
+    );
+    again(said("grad_penalty_adam", "tanh", "softplus"), &all);
+    if let Some(gpt) = open("gpt_adamw") {
+        let untied = gpt.with_parameter("head.weight", wave(&[96, 64]));
+        again(untied.with_setting("clip_grad_norm", 0.25), &all);
+    }
+}
+
 /// Files that are no runs say so.
 #[test]
 fn what_is_no_run_is_refused() {

@@ -17,6 +17,8 @@ mod case;
 #[path = "../../../tests/suite/conformance/compare.rs"]
 mod compare;
 mod coverage;
+#[path = "../../../tests/suite/conformance/double.rs"]
+mod double;
 #[path = "../../../tests/suite/conformance/grads.rs"]
 mod grads;
 #[path = "../../../tests/suite/training/recorded/mod.rs"]
@@ -43,7 +45,7 @@ struct Options {
     #[arg(required_unless_present = "training")]
     files: Vec<PathBuf>,
     /// Follow the recorded trainings of this folder, eagerly and compiled.
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["files", "mode", "grads", "op", "skips", "coverage"])]
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["files", "mode", "grads", "double", "op", "skips", "coverage"])]
     training: Option<PathBuf>,
     /// How each case is run.
     #[arg(long, value_enum, default_value_t = Modes::Eager)]
@@ -51,6 +53,10 @@ struct Options {
     /// Only calls with recorded gradients, which are compared.
     #[arg(long)]
     grads: bool,
+    /// Second derivatives of the calls with recorded gradients: against differences of the first
+    /// ones, and compiled against eager code.
+    #[arg(long, requires = "grads")]
+    double: bool,
     /// Only operators whose name contains this.
     #[arg(long, value_name = "PATTERN", default_value = "")]
     op: String,
@@ -111,7 +117,8 @@ fn main() -> ExitCode {
             Err(e) => fail(&e),
         };
     }
-    let mut report = Report { only_grads: options.grads, ..Report::default() };
+    let mut report =
+        Report { only_grads: options.grads, double: options.double, ..Report::default() };
     for file in &options.files {
         if let Err(e) = report.run_file(file, mode, &options.op, &skips) {
             return fail(&format!("{}: {e}", file.display()));

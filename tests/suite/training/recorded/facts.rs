@@ -69,9 +69,26 @@ impl Run {
 
     /// The run with other words for what it computes.
     #[cfg(test)]
+    #[allow(dead_code, reason = "the tool shares this file, and has no tests of its own")]
     pub(crate) fn described(mut self, change: impl FnOnce(&str) -> String) -> Run {
         let text = self.facts.get("description").and_then(Value::as_str).map(change);
         self.facts.insert("description".into(), Value::from(text.unwrap_or_default()));
+        self
+    }
+
+    /// The run with another fact of its optimiser.
+    #[cfg(test)]
+    #[allow(dead_code, reason = "the tool shares this file, and has no tests of its own")]
+    pub(crate) fn with_setting(mut self, key: &str, value: impl Into<Value>) -> Run {
+        self.facts["optimizer"][key] = value.into();
+        self
+    }
+
+    /// The run with another first value of a parameter.
+    #[cfg(test)]
+    #[allow(dead_code, reason = "the tool shares this file, and has no tests of its own")]
+    pub(crate) fn with_parameter(mut self, name: &str, value: Tensor) -> Run {
+        self.tensors.insert(format!("init.{name}"), value);
         self
     }
 

@@ -93,6 +93,21 @@ impl Run {
     }
 }
 
+#[cfg(test)]
+#[allow(dead_code, reason = "the tool shares this file, and has no tests of its own")]
+impl Run {
+    /// What a run without records would record: the loss of each step, and the last parameters.
+    pub(crate) fn losses(
+        &self,
+        dtype: DType,
+        mode: Mode,
+    ) -> Result<(Vec<f64>, Vec<Vec<f64>>), Trouble> {
+        let make = models::MODELS.iter().find(|(name, _)| *name == self.name());
+        let (_, make) = make.ok_or_else(|| Trouble::Missing("a training".to_owned()))?;
+        train::losses(self, dtype, mode, *make)
+    }
+}
+
 /// That nothing of a compiled function ran eagerly.
 fn compiled_only<I: TensorTree, O: TensorTree>(f: &Compiled<I, O>) -> Result<(), Trouble> {
     let other = |e: &CompileEvent| !matches!(e, CompileEvent::Compiled { .. });

@@ -270,7 +270,7 @@ impl Gpt {
     pub(super) fn of(run: &Run) -> Result<Gpt, Trouble> {
         let words = run.words()?;
         let blocks = (0..count(run, "blocks.{}.ln1.weight")).map(|i| Block::of(run, i, words));
-        let heads = words.count_before(" heads")?;
+        let heads = words.count_before(" heads", "n_head")?;
         let [_, width] = sizes(run, "wte.weight")?;
         if heads < 1 || width % heads != 0 {
             return Err(Trouble::Description(format!("{heads} heads of {width} numbers")));

@@ -8,21 +8,12 @@ use super::trouble::Trouble;
 use super::{Mode, compiled_only};
 use std::collections::HashMap;
 use std::sync::Arc;
-use straightline::autograd::no_grad;
 use straightline::nn::StateDict;
-use straightline::ops::aten;
-use straightline::optim::clip_grad_norm_;
-use straightline::{DType, Result, Scalar, Tensor, compile};
+use straightline::optim::{clip_grad_norm_, get_total_norm};
+use straightline::{DType, Result, Tensor, compile};
 
 /// What a step gives: what is recorded as `out0`, the loss, and the norm of the gradients.
 type Step = (Tensor, Tensor, Tensor);
-
-/// The norm of all gradients together.
-fn norm(parameters: &[Tensor]) -> Result<Tensor> {
-    let of = |t: &Tensor| aten::linalg_vector_norm(t, Scalar::Float(2.0), None, false, None);
-    let grads = parameters.iter().filter_map(Tensor::grad);
-    no_grad(|| of(&Tensor::stack(grads.map(|g| of(&g)).collect::<Result<Vec<_>>>()?, 0)?))
-}
 
 /// A whole step.
 fn step(forward: &Forward, made: &Made, net: &Shared, batch: &StateDict) -> Result<Step> {
@@ -32,7 +23,10 @@ fn step(forward: &Forward, made: &Made, net: &Shared, batch: &StateDict) -> Resu
     let parameters = net.parameters();
     let norm = match made.clip {
         Some(most) => clip_grad_norm_(&parameters, most)?,
-        None => norm(&parameters)?,
+        None => {
+            let grads: Vec<Tensor> = parameters.iter().filter_map(Tensor::grad).collect();
+            get_total_norm(&grads, 2.0, false)?
+        }
     };
     made.optimizer.step()?;
     Ok((out.detach()?, loss.detach()?, norm))
@@ -56,6 +50,25 @@ pub(super) fn follow(
     let training = Training { run, dtype, mode, program: make(run, dtype)? };
     training.first()?;
     training.steps()
+}
+
+/// The loss of each step, and all parameters after the last one.
+#[cfg(test)]
+#[allow(dead_code, reason = "the tool shares this file, and has no tests of its own")]
+pub(super) fn losses(
+    run: &Run,
+    dtype: DType,
+    mode: Mode,
+    make: fn(&Run, DType) -> std::result::Result<Program, Trouble>,
+) -> std::result::Result<(Vec<f64>, Vec<Vec<f64>>), Trouble> {
+    let training = Training { run, dtype, mode, program: make(run, dtype)? };
+    let mut losses = Vec::new();
+    training.train(|_, loss, _| {
+        losses.push(loss);
+        Ok(())
+    })?;
+    let last = training.program.net.parameters();
+    Ok((losses, last.iter().map(compare::values).collect::<std::result::Result<_, _>>()?))
 }
 
 impl Training<'_> {
@@ -116,19 +129,12 @@ impl Training<'_> {
         Ok(())
     }
 
-    fn steps(&self) -> std::result::Result<(), Trouble> {
+    /// All steps; `see` gets the number of each, the loss and the norm of the gradients.
+    fn train(
+        &self,
+        mut see: impl FnMut(usize, f64, f64) -> std::result::Result<(), Trouble>,
+    ) -> std::result::Result<Arc<Made>, Trouble> {
         let (run, Program { net, forward }) = (self.run, &self.program);
-        let losses = run.numbers(&self.recorded("loss"))?;
-        let norms = run.numbers(&self.recorded("grad_norm"))?;
-        let (rates, steps) = (run.rates()?, run.count("steps")?);
-        if [losses.len(), norms.len(), rates.len()] != [steps; 3] {
-            return Err(Trouble::Shape(format!(
-                "{steps} steps, {} losses, {} norms and {} learning rates",
-                losses.len(),
-                norms.len(),
-                rates.len()
-            )));
-        }
         let count = run.count("batches")?;
         let batches = (0..count).map(|i| run.part(&format!("batch{i}."), self.dtype));
         let batches: Vec<StateDict> = batches.collect::<std::result::Result<_, _>>()?;
@@ -136,7 +142,7 @@ impl Training<'_> {
         let optimizer = made.optimizer.clone();
         let (own, parts) = (made.clone(), (net.clone(), forward.clone()));
         let f = compile(move |batch: &StateDict| step(&*parts.1, &own, &parts.0, batch));
-        for (at, rates) in rates.iter().enumerate() {
+        for (at, rates) in run.rates()?.iter().enumerate() {
             if rates.len() != optimizer.groups() {
                 return Err(Trouble::Settings(format!(
                     "{} learning rates of {} groups",
@@ -153,18 +159,38 @@ impl Training<'_> {
                 Mode::Compiled => f.call(batch)?,
             };
             let one = |t: &Tensor| t.to_dtype(DType::F64)?.item::<f64>();
-            let key = if at == 0 { "loss_step0_rel" } else { "loss_max_rel" };
-            let allowed = self.allowed(key)? * losses[at].abs();
-            compare::number(|| format!("the loss of step {at}"), one(&loss)?, losses[at], allowed)?;
-            let allowed = run.allowed("grad0_max_over_max")?.max(1e-4) * norms[at];
-            compare::number(|| format!("the norm of step {at}"), one(&norm)?, norms[at], allowed)?;
-            if at == 0 {
-                self.statistics("after_step1_f32", run.allowed("final_value_abs")?)?;
-            }
+            see(at, one(&loss)?, one(&norm)?)?;
         }
         if self.mode == Mode::Compiled {
             compiled_only(&f)?;
         }
+        Ok(made)
+    }
+
+    fn steps(&self) -> std::result::Result<(), Trouble> {
+        let run = self.run;
+        let losses = run.numbers(&self.recorded("loss"))?;
+        let norms = run.numbers(&self.recorded("grad_norm"))?;
+        let (rates, steps) = (run.rates()?, run.count("steps")?);
+        if [losses.len(), norms.len(), rates.len()] != [steps; 3] {
+            return Err(Trouble::Shape(format!(
+                "{steps} steps, {} losses, {} norms and {} learning rates",
+                losses.len(),
+                norms.len(),
+                rates.len()
+            )));
+        }
+        let made = self.train(|at, loss, norm| {
+            let key = if at == 0 { "loss_step0_rel" } else { "loss_max_rel" };
+            let allowed = self.allowed(key)? * losses[at].abs();
+            compare::number(|| format!("the loss of step {at}"), loss, losses[at], allowed)?;
+            let allowed = run.allowed("grad0_max_over_max")?.max(1e-4) * norms[at];
+            compare::number(|| format!("the norm of step {at}"), norm, norms[at], allowed)?;
+            match at {
+                0 => self.statistics("after_step1_f32", run.allowed("final_value_abs")?),
+                _ => Ok(()),
+            }
+        })?;
         let absolute = self.allowed("final_value_abs")?;
         self.statistics(&self.recorded("final"), absolute)?;
         self.statistics(&self.recorded("final_buffers"), absolute)?;

@@ -32,6 +32,7 @@ fn is_word(c: char) -> bool {
 /// The number that a text begins with.
 fn leading(text: &str) -> Option<f64> {
     let text = text.trim_start_matches([' ', '=', ':', '(']);
+    let text = text.strip_prefix("of ").unwrap_or(text);
     let end = text.find(|c: char| !(c.is_ascii_digit() || ".+-eE".contains(c)));
     let mut text = &text[..end.unwrap_or(text.len())];
     // `0.1.` ends a sentence
@@ -96,8 +97,12 @@ impl<'a> Words<'a> {
         found.ok_or_else(|| Trouble::Description(format!("no number before `{phrase}`")))
     }
 
-    pub(super) fn count_before(self, phrase: &str) -> Result<i64, Trouble> {
-        whole(phrase, self.before(phrase)?)
+    /// The whole number before a phrase, or after its name for a setting.
+    pub(super) fn count_before(self, phrase: &str, setting: &str) -> Result<i64, Trouble> {
+        match self.count_after(&[setting])? {
+            Some(n) => Ok(n),
+            None => whole(phrase, self.before(phrase)?),
+        }
     }
 
     /// The list in brackets after a phrase; none if it is not there.
@@ -189,7 +194,7 @@ mod tests {
         assert_eq!(words.after(&["eps"]).unwrap(), Some(1e-5));
         assert_eq!(words.after(&["momentum"]).unwrap(), Some(0.1));
         assert_eq!(words.after(&["smoothing"]).unwrap(), None);
-        assert_eq!(words.count_before(" heads").unwrap(), 4);
+        assert_eq!(words.count_before(" heads", "n_head").unwrap(), 4);
         assert_eq!(words.before("mean(x").unwrap(), 10.0);
         assert!(words.after(&["conv2"]).is_err());
         assert!(words.count_after(&["momentum"]).is_err());
