@@ -60,6 +60,23 @@ struct Save {
     users: u64,
 }
 
+/// The terms of a sum, with their signs.
+fn sum_of<'e>(e: &'e Expr, sign: char, terms: &mut Vec<(char, &'e Expr)>) {
+    let other = if sign == '+' { '-' } else { '+' };
+    match e {
+        Expr::Infix('+', a, b) => {
+            sum_of(a, sign, terms);
+            sum_of(b, sign, terms);
+        }
+        Expr::Infix('-', a, b) => {
+            sum_of(a, sign, terms);
+            sum_of(b, other, terms);
+        }
+        Expr::Negation(a) => sum_of(a, other, terms),
+        e => terms.push((sign, e)),
+    }
+}
+
 struct Writer<'a> {
     entry: &'a Entry,
     derivative: &'a Derivative,
@@ -69,6 +86,8 @@ struct Writer<'a> {
     saves: Vec<Save>,
     uses_grad: bool,
     uses_grads: bool,
+    /// What is written is a forward formula: the arguments whose tangents its term mentions.
+    pushes: Option<Vec<usize>>,
 }
 
 impl<'a> Writer<'a> {
@@ -86,7 +105,16 @@ impl<'a> Writer<'a> {
             .map(|(i, _)| i);
         let inputs = inputs.collect();
         let saves = Vec::new();
-        Writer { entry, derivative, schema, inputs, saves, uses_grad: false, uses_grads: false }
+        Writer {
+            entry,
+            derivative,
+            schema,
+            inputs,
+            saves,
+            uses_grad: false,
+            uses_grads: false,
+            pushes: None,
+        }
     }
 
     /// An error of the formula in a line.
@@ -124,6 +152,8 @@ impl<'a> Writer<'a> {
             }
             (false, false) => "",
         };
+        let (pushed, forward) =
+            self.forward().map_err(|e| self.at(self.derivative.forward_line, &e))?;
         let saves: Vec<String> = (self.saves.iter())
             .map(|s| format!("Save {{ what: What::{}, users: {:#b} }}", s.what, s.users))
             .collect();
@@ -135,14 +165,72 @@ impl<'a> Writer<'a> {
         Ok(format!(
             "// {file}:{line}\n\
              fn of_{name}({b}: &Backward<'_>, {out}: &mut Grads) -> Result<()> {{\n{head}{body}}}\n\
-             static {rule}: Rule = Rule {{\n\
+             {pushed}static {rule}: Rule = Rule {{\n\
              \x20   node: {:?},\n    inputs: &{:?},\n    refused: &{:?},\n    outputs: &{outputs:?},\n\
-             \x20   saves: &[{}],\n    backward: of_{name},\n}};\n\n",
+             \x20   saves: &[{}],\n    backward: of_{name},\n    forward: Forward::{forward},\n}};\n\n",
             self.node(),
             self.inputs,
             self.refused(),
             saves.join(", "),
         ))
+    }
+
+    /// The function of the forward formula, if there is one, and the variant of `Forward`.
+    fn forward(&mut self) -> Result<(String, String), String> {
+        let texts = self.derivative.forward;
+        let word = match texts {
+            [] => "ByGradient",
+            ["auto_linear"] => "Linear",
+            ["auto_element_wise"] => "ElementWise",
+            ["not_implemented"] => "Refused",
+            _ => "",
+        };
+        if !word.is_empty() {
+            return Ok((String::new(), word.to_string()));
+        }
+        let mut body = String::new();
+        for (at, text) in texts.iter().enumerate() {
+            let parsed = parse(text)?;
+            let mut terms = Vec::new();
+            sum_of(&parsed, '+', &mut terms);
+            // several values that one call gives
+            if let ([(_, Expr::Call(name, _))], true) = (&terms[..], texts.len() == 1)
+                && name.ends_with("_jvps")
+            {
+                self.pushes = Some(Vec::new());
+                let value = self.value(&parsed, 0)?;
+                let _ = writeln!(body, "    out.give(0, {value});");
+                continue;
+            }
+            body += "    let mut sum = Sum::default();\n";
+            for (sign, term) in terms {
+                self.pushes = Some(Vec::new());
+                let value = match term {
+                    Expr::Call(..) | Expr::Infix(..) | Expr::Negation(_) | Expr::Name(_) => {
+                        self.value(term, 0)?
+                    }
+                    _ => return Err("a term is a call, a product or a tensor".into()),
+                };
+                let pushes = self.pushes.take().unwrap_or_default();
+                if pushes.is_empty() {
+                    return Err("a term without a tangent".into());
+                }
+                let step = if sign == '+' { "add" } else { "sub" };
+                let _ = writeln!(
+                    body,
+                    "    if p.pushes(&{pushes:?}) {{\n        sum.{step}({value})?;\n    }}"
+                );
+            }
+            let _ = writeln!(body, "    out.give({at}, sum.0);");
+        }
+        self.pushes = None;
+        let (name, line) = (self.function(), self.derivative.forward_line);
+        let function = format!(
+            "// {}:{line}\n\
+             fn forward_of_{name}(p: &Push<'_>, out: &mut Grads) -> Result<()> {{\n    let b = &p.b;\n{body}    Ok(())\n}}\n",
+            self.derivative.file
+        );
+        Ok((function, format!("Formula(forward_of_{name})")))
     }
 
     /// The node's name: the operator's own in camel case, in which digits end a word too, as PyTorch
@@ -286,9 +374,11 @@ impl<'a> Writer<'a> {
             },
             Expr::Name(name) => {
                 let (text, ty) = self.kind(name, users)?;
-                match ty {
-                    Type::Tensor => format!("{text}.clone()"),
-                    _ => text,
+                match (ty, text.strip_prefix('&')) {
+                    // a tangent is a value already
+                    (Type::Tensor, Some(own)) => own.to_string(),
+                    (Type::Tensor, None) => format!("{text}.clone()"),
+                    (_, _) => text,
                 }
             }
             e => self.argument(e, users)?,
@@ -333,6 +423,26 @@ impl<'a> Writer<'a> {
 
     /// What a name is: the expression, and its type.
     fn kind(&mut self, name: &str, users: u64) -> Result<(String, Type), String> {
+        if let Some(pushes) = &mut self.pushes {
+            if let Some(at) = name.strip_suffix("_t").and_then(|n| self.schema.arg_index(n)) {
+                if !pushes.contains(&at) {
+                    pushes.push(at);
+                }
+                return Ok(match self.schema.args[at].ty {
+                    SchemaType::Tensor => (format!("&p.tangent({at})?"), Type::Tensor),
+                    _ => (format!("p.optional_tangent({at})?.as_ref()"), Type::Other),
+                });
+            }
+            if let "grad" | "grads" | "mask" = name {
+                if self.schema.arg_index(name).is_none() {
+                    return Err(format!("there is no `{name}` in a forward formula"));
+                }
+            } else if let Some(primal) = name.strip_suffix("_p")
+                && self.schema.arg_index(primal).is_some()
+            {
+                return self.kind(primal, users);
+            }
+        }
         let argument = self.schema.arg_index(name);
         match name {
             "grad" => self.uses_grad = true,

@@ -89,6 +89,8 @@ fn code(operator: &str, input: &'static str, text: &'static str) -> Result<Strin
         outputs: &[],
         not_implemented: false,
         not_differentiable: false,
+        forward: &[],
+        forward_line: 0,
     };
     derivative::code(entry, &derivative)
 }

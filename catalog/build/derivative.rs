@@ -18,6 +18,7 @@ enum Field {
     Flag(bool),
     Flags(Vec<bool>),
     Text(String),
+    Texts(Vec<String>),
 }
 
 /// A formula: the arguments whose gradients it gives, and the line that it stands in.
@@ -36,6 +37,9 @@ pub(crate) struct Derivative {
     outputs: Vec<bool>,
     not_implemented: bool,
     not_differentiable: bool,
+    /// How tangents go through: a word, or an expression for each differentiable result.
+    forward: Vec<String>,
+    forward_line: usize,
 }
 
 /// Whether a file of the catalogue has formulas and not entries.
@@ -81,6 +85,8 @@ pub(crate) fn read(
                 outputs: Vec::new(),
                 not_implemented: false,
                 not_differentiable: false,
+                forward: Vec::new(),
+                forward_line: line,
             };
             for (key, field) in fields {
                 let line = lines.get(&(op.clone(), Some(key.clone()))).copied().unwrap_or(line);
@@ -144,7 +150,11 @@ impl Derivative {
             ("not_differentiable", Field::Flag(flag)) => self.not_differentiable = flag,
             ("node", Field::Text(name)) => self.node = Some(name),
             ("outputs", Field::Flags(outputs)) => self.outputs = outputs,
-            ("not_implemented" | "not_differentiable" | "node" | "outputs", _) => {
+            ("forward", Field::Text(text)) => {
+                (self.forward, self.forward_line) = (vec![text], line);
+            }
+            ("forward", Field::Texts(texts)) => (self.forward, self.forward_line) = (texts, line),
+            ("not_implemented" | "not_differentiable" | "node" | "outputs" | "forward", _) => {
                 return Err(format!("`{key}` has another type"));
             }
             (inputs, field) => {
@@ -178,6 +188,9 @@ impl Derivative {
                 "one of formulas, `not_implemented: true` and `not_differentiable: true`".into()
             );
         }
+        if !self.forward.is_empty() && self.formulas.is_empty() {
+            return Err("`forward` stands beside formulas of gradients".into());
+        }
         let returns = schema.returns.len();
         if !self.outputs.is_empty() && self.outputs.len() != returns {
             return Err(format!("`outputs` has one truth for each of {returns} results"));
@@ -196,7 +209,7 @@ impl Derivative {
                 format!("Formula {{ inputs: &{inputs:?}, text: {text:?}, line: {line} }}")
             })
             .collect();
-        let Derivative { file, line, .. } = self;
+        let Derivative { file, line, forward, forward_line, .. } = self;
         let of = match of {
             Some(of) => format!("Some(Op::{})", variant(of)),
             None => "None".to_string(),
@@ -207,7 +220,7 @@ impl Derivative {
             out,
             "Some(&Derivative {{ variant: {:?}, shared_with: {of}, file: {file:?}, line: {line}, \
              node: {:?}, node_suffix: {suffix:?}, formulas: &[{}], outputs: &{:?}, not_implemented: {}, \
-             not_differentiable: {} }})",
+             not_differentiable: {}, forward: &{forward:?}, forward_line: {forward_line} }})",
             variant(name),
             self.node,
             formulas.join(", "),

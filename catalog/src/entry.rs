@@ -67,6 +67,11 @@ pub struct Derivative {
     pub not_implemented: bool,
     /// Whether results never require a gradient.
     pub not_differentiable: bool,
+    /// How tangents go through the operator: `auto_linear`, `auto_element_wise`, `not_implemented`,
+    /// or an expression for each differentiable result. Empty where nothing is said.
+    pub forward: &'static [&'static str],
+    /// The line that says so.
+    pub forward_line: u32,
 }
 
 /// The formula of one gradient, or of several that are computed together.

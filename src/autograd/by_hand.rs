@@ -1,6 +1,7 @@
 //! Operators whose gradients are no formulas.
 
 use super::error::AutogradError;
+use super::forward;
 use super::graph;
 use super::leaf;
 use super::view;
@@ -88,8 +89,10 @@ fn copy_(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Result<
     let records = grad_enabled()
         && graph::is_differentiable(&to)
         && (to.requires_grad() || (from.requires_grad() && graph::is_differentiable(&from)));
+    let pushed = forward::copied(&to, &from)?;
     if !records {
-        return below(op, keys, stack);
+        below(op, keys, stack)?;
+        return forward::write_copied(&to, pushed);
     }
     view::check_write(&to)?;
     let edges: Edges = smallvec![view::gradient_edge(&to)?, view::gradient_edge(&from)?];
@@ -98,7 +101,8 @@ fn copy_(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Result<
     let outputs = smallvec![Some(OutputMeta::of(&to))];
     let name = op.op().map(Op::name);
     let node = Node::new(next_sequence(), edges, outputs, name, line(), function);
-    view::rebase(&to, super::anomaly::noted(node))
+    view::rebase(&to, super::anomaly::noted(node))?;
+    forward::write_copied(&to, pushed)
 }
 
 /// Cuts a tensor from its history.
@@ -116,6 +120,7 @@ fn detach_(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Resul
     }
     let before = t.put_grad_fn(None);
     t.mark_requires_grad(false);
+    t.drop_tangent();
     drop(before);
     below(op, keys, stack)
 }
@@ -126,6 +131,10 @@ fn resize(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Result
         return Err(
             AutogradError::Setting("cannot resize variables that require grad".into()).into()
         );
+    }
+    if forward::tangent_of(&t)?.is_some() {
+        let what = "cannot resize variables that has a forward grad";
+        return Err(AutogradError::Setting(what.into()).into());
     }
     below(op, keys, stack)
 }

@@ -397,7 +397,8 @@ fn sum(old: Tensor, new: Tensor) -> Result<Tensor> {
         && old.is_contiguous()
         && old.sizes() == new.sizes()
         && old.dtype() == new.dtype()
-        && old.kind_without_memory().is_none();
+        && old.kind_without_memory().is_none()
+        && !old.may_be_dual();
     match own {
         true => aten::add_tensor_(&old, &new, Scalar::Int(1)),
         false => aten::add_tensor(&old, &new, Scalar::Int(1)),

@@ -333,6 +333,66 @@ pub enum AutogradError {
         /// How many again.
         again: usize,
     },
+    /// A second level of dual tensors was asked for while one lasts.
+    #[error("Nested forward mode AD is not supported at the moment")]
+    NestedForward,
+    /// A dual tensor was to be made where there is no level.
+    #[error(
+        "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
+    )]
+    NoDualLevel,
+    /// A dual tensor of integers.
+    #[error("Expected {what} to be floating point or complex, but got: {dtype}")]
+    DualDType {
+        /// Primal or tangent.
+        what: &'static str,
+        /// The dtype.
+        dtype: &'static str,
+    },
+    /// A tangent of other sizes than its tensor.
+    #[error(
+        "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. \
+         Tensor is of size {tensor:?} while the given forward gradient is of size {tangent:?}."
+    )]
+    TangentSize {
+        /// The tensor's sizes.
+        tensor: Vec<i64>,
+        /// The tangent's sizes.
+        tangent: Vec<i64>,
+    },
+    /// A tensor that has a tangent was to get another one.
+    #[error(
+        "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not supported."
+    )]
+    AlreadyDual,
+    /// Tangents do not go through an operator.
+    #[error(
+        "Trying to use forward AD with {op} that does not support it because it has not been implemented yet.\n\
+         Call it on tensors without a tangent (`unpack_dual`), or use reverse mode"
+    )]
+    ForwardNotImplemented {
+        /// The operator, `_cdist_forward`.
+        op: String,
+    },
+    /// A call with an `out` on tensors with tangents.
+    #[error(
+        "Trying to use forward AD with {function}_out that does not support it because it is an out= function"
+    )]
+    ForwardOut {
+        /// The operator.
+        function: String,
+    },
+    /// A function of the user's has no rule for tangents.
+    #[error(
+        "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+    )]
+    NoJvp,
+    /// A write through a view of a tensor that was taken out of a dual one.
+    #[error(
+        "a value with a tangent is written through a view of what `make_dual` or `unpack_dual` gave: write that tensor itself, or \
+         a clone of it"
+    )]
+    ForwardView,
     /// Analytical and numerical gradients differ.
     #[error("{0}")]
     Gradcheck(String),
@@ -342,7 +402,10 @@ impl AutogradError {
     /// The class of PyTorch's exception.
     pub(crate) fn python_class(&self) -> &'static str {
         match self {
-            AutogradError::Contradiction => "ValueError",
+            AutogradError::Contradiction | AutogradError::DualDType { .. } => "ValueError",
+            AutogradError::ForwardNotImplemented { .. }
+            | AutogradError::ForwardOut { .. }
+            | AutogradError::NoJvp => "NotImplementedError",
             _ => "RuntimeError",
         }
     }

@@ -3,6 +3,7 @@
 use super::anomaly;
 use super::backward::wants_hidden_gradient;
 use super::error::AutogradError;
+use super::forward::{Carrying, Duals};
 use super::graph;
 use super::mode::GradGuard;
 use super::saved::{SavedTensor, Slot, Slots};
@@ -59,6 +60,46 @@ pub trait Function: Send + Sync + 'static {
     ///
     /// The function's own.
     fn backward(&self, context: &Context, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>>;
+
+    /// Computes the tangent of each result from those of the inputs, for forward mode; `None` is a
+    /// tangent of zeros. What `forward` saved is at hand. An input that was written in place has its
+    /// tangent written in place here, and a result that is a view of an input has a view of its tangent.
+    ///
+    /// # Errors
+    ///
+    /// Unless it is written: that it is not.
+    ///
+    /// ```
+    /// use straightline::{Result, Tensor, func, tensor};
+    /// use straightline::autograd::{Context, Function};
+    ///
+    /// struct Square;
+    ///
+    /// impl Function for Square {
+    ///     fn forward(&self, context: &mut Context, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+    ///         context.save(&[&inputs[0]]);
+    ///         Ok(vec![inputs[0].mul(&inputs[0])?])
+    ///     }
+    ///
+    ///     fn backward(&self, context: &Context, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+    ///         let x = &context.saved()?[0];
+    ///         grads.iter().map(|g| g.as_ref().map(|g| g.mul(x)?.mul(2)).transpose()).collect()
+    ///     }
+    ///
+    ///     fn jvp(&self, context: &Context, tangents: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+    ///         self.backward(context, tangents)
+    ///     }
+    /// }
+    ///
+    /// let square = |x: &Tensor| Ok(Square.apply(&[x.clone()])?.remove(0));
+    /// let (_, slope) = func::jvp(square, &tensor([3.0])?, &tensor([1.0])?)?;
+    /// assert_eq!(slope.to_vec::<f32>()?, [6.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    fn jvp(&self, context: &Context, tangents: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+        let _ = (context, tangents);
+        Err(AutogradError::NoJvp.into())
+    }
 
     /// Whether gradients of gradients are refused, because `backward` calls what has none.
     fn once_differentiable(&self) -> bool {
@@ -269,8 +310,12 @@ fn apply<F: Function>(function: Arc<F>, inputs: &[Tensor]) -> Result<Outputs> {
         true => inputs.iter().map(view::gradient_edge).collect::<Result<_>>()?,
         false => Edges::new(),
     };
+    let duals = Duals::of(inputs)?;
     let results = {
-        let _grad = GradGuard::set(false);
+        // where another transform differentiates or pushes, it does so through what `forward` calls
+        let off = records || duals.is_some() || !crate::transforms::is_running();
+        let _grad = off.then(|| GradGuard::set(false));
+        let _rest = off.then(|| Carrying::set(false));
         function.forward(&mut context, inputs)?
     };
     if !context.dirty.iter().all(|d| results.iter().any(|r| r.same_handle(d))) {
@@ -281,11 +326,11 @@ fn apply<F: Function>(function: Arc<F>, inputs: &[Tensor]) -> Result<Outputs> {
         )
         .into());
     }
-    if !records {
+    if !records && duals.is_none() {
         return Ok(results);
     }
     let is_dirty = |t: &Tensor| context.dirty.iter().any(|d| d.same_handle(t));
-    for dirty in &context.dirty {
+    for dirty in context.dirty.iter().filter(|_| records) {
         view::check_write_by(dirty, true)?;
     }
     let has_gradient = |t: &Tensor| {
@@ -305,6 +350,34 @@ fn apply<F: Function>(function: Arc<F>, inputs: &[Tensor]) -> Result<Outputs> {
             (true, false) => graph::cut(t),
             (false, _) => t.clone(),
         });
+    }
+    let pushed = duals.map(|duals| {
+        let of_result = |t: &Tensor| results.iter().position(|r| r.same_handle(t));
+        let saved = context.to_save.iter();
+        let saved = saved.map(|t| of_result(t).map_or(t, |nr| &outputs[nr]).clone()).collect();
+        let kept = Context {
+            wanted: context.wanted.clone(),
+            values: context.values.clone(),
+            saved: Mutex::new(Some(saved)),
+            ..Context::default()
+        };
+        let dirty: Vec<bool> = outputs.iter().map(&is_dirty).collect();
+        let differentiable: Vec<bool> = outputs.iter().map(has_gradient).collect();
+        (duals, kept, dirty, differentiable)
+    });
+    let push = |function: &F, outputs: &[Tensor]| match &pushed {
+        Some((duals, kept, dirty, differentiable)) => {
+            let tangents = {
+                let _rest = Carrying::set(false);
+                function.jvp(kept, &duals.tangents)?
+            };
+            duals.give(tangents, outputs, dirty, differentiable)
+        }
+        None => Ok(()),
+    };
+    if !records {
+        push(&function, &outputs)?;
+        return Ok(outputs);
     }
     let metas: Vec<OutputMeta> = outputs.iter().map(OutputMeta::of).collect();
     let node_outputs = outputs.iter().map(|t| has_gradient(t).then(|| OutputMeta::of(t))).collect();
@@ -327,7 +400,8 @@ fn apply<F: Function>(function: Arc<F>, inputs: &[Tensor]) -> Result<Outputs> {
     context.no_gradient.clear();
     let name = format!("{}Backward", short_name::<F>());
     *context.node.lock().unwrap_or_else(PoisonError::into_inner) = Some(name.clone());
-    let called = Called { function, name, context, slots: Slots::new(slots), metas };
+    let called =
+        Called { function: function.clone(), name, context, slots: Slots::new(slots), metas };
     let line = line().or(Some(at));
     let node = Node::new(next_sequence(), edges, node_outputs, None, line, called);
     let node: Arc<Node> = anomaly::noted(node);
@@ -345,5 +419,6 @@ fn apply<F: Function>(function: Arc<F>, inputs: &[Tensor]) -> Result<Outputs> {
             t.set_view_version(t.writes());
         }
     }
+    push(&function, &outputs)?;
     Ok(outputs)
 }

@@ -2,6 +2,7 @@
 
 use super::backward::{GradOptions, grad_with};
 use super::error::AutogradError;
+use super::forward::{dual_level, make_dual, unpack_dual};
 use super::function::{Context, Function};
 use super::mode::no_grad;
 use crate::error::Result;
@@ -29,6 +30,10 @@ pub struct Gradcheck {
     pub check_undefined_grad: bool,
     /// Whether gradients in batches (`is_grads_batched`) are compared with those one by one.
     pub check_batched_grad: bool,
+    /// Whether tangents (forward mode) are compared as well.
+    pub check_forward_ad: bool,
+    /// Whether gradients are.
+    pub check_backward_ad: bool,
 }
 
 impl Default for Gradcheck {
@@ -40,6 +45,8 @@ impl Default for Gradcheck {
             nondet_tol: 0.0,
             check_undefined_grad: true,
             check_batched_grad: false,
+            check_forward_ad: false,
+            check_backward_ad: true,
         }
     }
 }
@@ -87,6 +94,25 @@ pub fn gradcheck(
         }
         for i in &wanted {
             let numerical = numerical(&f, inputs, *i, o, options.eps)?;
+            let close = |a: f64, n: f64| {
+                (a.is_nan() && n.is_nan()) || (a - n).abs() <= options.atol + options.rtol * n.abs()
+            };
+            let agree = |analytical: &[Vec<f64>]| {
+                let rows = analytical.iter().zip(&numerical);
+                rows.fold(true, |all, (a, n)| all && a.iter().zip(n).all(|(a, n)| close(*a, *n)))
+            };
+            if options.check_forward_ad {
+                let pushed = pushed(&f, inputs, *i, o)?;
+                if !agree(&pushed) {
+                    return fail(format!(
+                        "Jacobian computed with forward mode mismatch for output {o} with respect to input {i},\n\
+                         numerical:{numerical:?}\nanalytical:{pushed:?}\n"
+                    ));
+                }
+            }
+            if !options.check_backward_ad {
+                continue;
+            }
             if !output.requires_grad() {
                 if numerical.iter().flatten().any(|x| x.abs() > options.atol) {
                     return fail("Numerical gradient for function expected to be zero".into());
@@ -103,14 +129,7 @@ pub fn gradcheck(
                     options.nondet_tol
                 ));
             }
-            let close = |a: f64, n: f64| {
-                (a.is_nan() && n.is_nan()) || (a - n).abs() <= options.atol + options.rtol * n.abs()
-            };
-            let agree = analytical
-                .iter()
-                .zip(&numerical)
-                .all(|(a, n)| a.iter().zip(n).all(|(a, n)| close(*a, *n)));
-            if !agree {
+            if !agree(&analytical) {
                 return fail(format!(
                     "Jacobian mismatch for output {o} with respect to input {i},\nnumerical:{numerical:?}\nanalytical:{analytical:?}\n"
                 ));
@@ -297,6 +316,17 @@ fn numbers(t: &Tensor) -> Result<Vec<f64>> {
     t.to(DType::F64)?.contiguous()?.view(-1)?.to_vec::<f64>()
 }
 
+/// A tensor like another one, with other numbers: of complex ones the parts.
+fn with_numbers(numbers: Vec<f64>, like: &Tensor) -> Result<Tensor> {
+    if !like.dtype().is_complex() {
+        return Tensor::from_vec(numbers, like.sizes())?.to(like.dtype());
+    }
+    let mut sizes = like.sizes().to_vec();
+    sizes.push(2);
+    let pairs = Tensor::from_vec(numbers, &sizes[..])?;
+    crate::ops::aten::view_as_complex(&pairs)?.to(like.dtype())
+}
+
 /// One row for each number of the input.
 fn numerical(
     f: &impl Fn(&[Tensor]) -> Result<Vec<Tensor>>,
@@ -310,15 +340,7 @@ fn numerical(
     let at = |k: usize, by: f64| -> Result<Vec<f64>> {
         let mut moved = values.clone();
         moved[k] += by;
-        let moved = match of.dtype().is_complex() {
-            true => {
-                let mut sizes = of.sizes().to_vec();
-                sizes.push(2);
-                let pairs = Tensor::from_vec(moved, &sizes[..])?;
-                aten::view_as_complex(&pairs)?.to(of.dtype())?
-            }
-            false => Tensor::from_vec(moved, of.sizes())?.to(of.dtype())?,
-        };
+        let moved = with_numbers(moved, of)?;
         let mut all = inputs.to_vec();
         all[i] = moved.requires_grad_(true)?;
         // the function may ask for gradients itself
@@ -332,6 +354,32 @@ fn numerical(
         .collect()
 }
 
+/// The same by tangents, one for each number of the input.
+fn pushed(
+    f: &impl Fn(&[Tensor]) -> Result<Vec<Tensor>>,
+    inputs: &[Tensor],
+    i: usize,
+    o: usize,
+) -> Result<Vec<Vec<f64>>> {
+    let of = &inputs[i];
+    let count = numbers(of)?.len();
+    let row = |k: usize| {
+        let mut one = vec![0f64; count];
+        one[k] = 1.0;
+        let tangent = with_numbers(one, of)?;
+        dual_level(|| {
+            let mut all = inputs.to_vec();
+            all[i] = make_dual(of, &tangent)?;
+            let output = f(&all)?.swap_remove(o);
+            match unpack_dual(&output)?.tangent {
+                Some(tangent) => numbers(&tangent),
+                None => Ok(vec![0.0; numbers(&output)?.len()]),
+            }
+        })
+    };
+    (0..count).map(row).collect()
+}
+
 /// The same by backward passes, one for each number of the output.
 fn analytical(output: &Tensor, input: &Tensor) -> Result<Vec<Vec<f64>>> {
     let parts = if output.dtype().is_complex() { 2 } else { 1 };
@@ -340,17 +388,7 @@ fn analytical(output: &Tensor, input: &Tensor) -> Result<Vec<Vec<f64>>> {
     for k in 0..count {
         let mut one = vec![0f64; count];
         one[k] = 1.0;
-        let seed = no_grad(|| -> Result<Tensor> {
-            match parts {
-                2 => {
-                    let mut sizes = output.sizes().to_vec();
-                    sizes.push(2);
-                    let pairs = Tensor::from_vec(one, &sizes[..])?;
-                    aten::view_as_complex(&pairs)?.to(output.dtype())
-                }
-                _ => Tensor::from_vec(one, output.sizes())?.to(output.dtype()),
-            }
-        })?;
+        let seed = no_grad(|| with_numbers(one, output))?;
         let options = GradOptions {
             grad_outputs: vec![Some(seed)],
             retain_graph: Some(true),

@@ -18,6 +18,7 @@
 //! | `saved` | what nodes keep |
 //! | `engine`, `validate`, `backward` | the backward pass, whether gradients fit, and the functions that make a pass |
 //! | `grad_fn`, `edge`, `methods` | nodes, places in the graph, and tensors, as users see them |
+//! | `forward` | tangents: forward mode |
 //! | `captured` | what `compile()` asks of the tape, and the node that a compiled call adds to it |
 //! | `hooks`, `multi_hook`, `mode`, `anomaly`, `checkpoint`, `function` | what users put in between |
 //! | `gradcheck` | gradients against differences |
@@ -34,6 +35,7 @@ mod edge;
 mod engine;
 mod error;
 pub(crate) mod formulas;
+mod forward;
 mod function;
 mod grad_fn;
 mod gradcheck;
@@ -60,6 +62,11 @@ pub(crate) use backward::{Batches, PassOf, set_batches};
 pub use checkpoint::checkpoint;
 pub use edge::{GradTarget, GradientEdge, get_gradient_edge};
 pub use error::{AutogradError, Made};
+/// Dual tensors: forward-mode differentiation, under PyTorch's names.
+pub mod forward_ad {
+    pub use super::forward::{DualLevel, Unpacked, dual_level, make_dual, unpack_dual};
+}
+pub(crate) use forward::{Carrying, enter_jvp, has_tangent, leave_jvp, make_variable, tangent_of};
 pub use function::{Context, Function, Outputs};
 pub use grad_fn::{GradFn, live_nodes};
 pub use gradcheck::{Gradcheck, gradcheck, gradgradcheck};

@@ -5,6 +5,7 @@
 
 use super::anomaly;
 use super::error::AutogradError;
+use super::forward::Pushed;
 use super::graph;
 use super::saved::{SavedTensor, Slot, Slots};
 use super::view;
@@ -31,10 +32,12 @@ pub(crate) fn record(
     let count = op.arity()?;
     let base = stack.len().saturating_sub(count);
     let wants = |v: &Value| v.tensors().any(Tensor::requires_grad);
-    if !grad_enabled() || !stack[base..].iter().any(wants) {
+    let inputs: Vec<Value> = stack[base..].to_vec();
+    let recording = grad_enabled() && inputs.iter().any(wants);
+    let pushed = Pushed::of(&inputs)?;
+    if !recording && pushed.is_none() {
         return below(stack);
     }
-    let inputs: Vec<Value> = stack[base..].to_vec();
     let written: Vec<Tensor> = match op.schema() {
         Some(schema) => (schema.args.iter().zip(&inputs))
             .filter(|(a, _)| a.is_write())
@@ -42,7 +45,7 @@ pub(crate) fn record(
             .collect(),
         None => Vec::new(),
     };
-    for t in &written {
+    for t in written.iter().filter(|_| recording) {
         view::check_write(t)?;
     }
     // a formula gives one gradient for each argument; without one, each tensor is an operand
@@ -60,6 +63,11 @@ pub(crate) fn record(
     }
     below(stack)?;
     let outputs: Vec<Tensor> = stack[base..].iter().flat_map(Value::tensors).cloned().collect();
+    let without = formula.is_none();
+    if without && pushed.is_some() && outputs.iter().any(graph::is_differentiable) {
+        let op = op.name().to_string();
+        return Err(AutogradError::ForwardNotImplemented { op }.into());
+    }
     let metas = graph::metas(outputs.iter());
     let name = op.op().map(|op| op.name());
     let node: Arc<Node> = match formula {
@@ -74,8 +82,9 @@ pub(crate) fn record(
             anomaly::noted(node)
         }
     };
+    let attach = |t: &Tensor| recording && graph::is_differentiable(t);
     for (nr, t) in outputs.iter().enumerate() {
-        if !graph::is_differentiable(t) {
+        if !attach(t) {
             continue;
         }
         if written.iter().any(|w| w.same_handle(t)) {
@@ -85,11 +94,14 @@ pub(crate) fn record(
         }
     }
     for t in written.iter().filter(|w| !outputs.iter().any(|o| o.same_handle(w))) {
-        if graph::is_differentiable(t) {
+        if attach(t) {
             view::rebase_output(t, node.clone(), 0)?;
         }
     }
-    Ok(())
+    match pushed {
+        Some(pushed) => pushed.through(&node, &outputs, &written),
+        None => Ok(()),
+    }
 }
 
 /// An operator whose gradient nobody knows.

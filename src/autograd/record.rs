@@ -5,12 +5,15 @@
 //! to an operator is its [`Rule`].
 
 use super::error::AutogradError;
+use super::forward::{self, Operator, Pushing};
 use super::graph;
 use super::rule::{Backward, Grads, Rule, What};
 use super::saved::{self, Kept, SavedTensor};
 use super::view;
 use crate::dispatch::around::{Around, Given, Results};
-use crate::dispatch::{BelowAutograd, OperatorHandle, Value, grad_enabled, line};
+use crate::dispatch::{
+    BelowAutograd, OperatorHandle, Value, forward_enabled, grad_enabled, handle_of, line,
+};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::tensor::node::{Edge, Edges, Function, Node, OutputMeta, next_sequence};
@@ -21,7 +24,7 @@ use straightline_catalog::schema::{FunctionSchema, SchemaType};
 
 /// What an operator's results are to autograd.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Form {
+pub(crate) enum Form {
     /// Fresh tensors.
     Functional,
     /// Views of the first argument; `several` from one call.
@@ -42,6 +45,8 @@ pub(crate) struct Recorder {
     lists: u64,
     /// The old value of what is written is kept.
     saves_old: bool,
+    /// Of an operator in place, the one that gives the same as a fresh tensor.
+    functional: Option<Op>,
 }
 
 impl Recorder {
@@ -63,12 +68,47 @@ impl Recorder {
         let slots = rule.inputs.iter().enumerate();
         let lists =
             slots.filter(|(_, at)| is_list(**at)).fold(0, |bits, (slot, _)| bits | 1 << slot);
-        Recorder { rule, name: op.name(), schema, form, differentiable, lists, saves_old }
+        let functional = match form {
+            Form::InPlace => functional_of(op.name()),
+            _ => None,
+        };
+        Recorder {
+            rule,
+            name: op.name(),
+            schema,
+            form,
+            differentiable,
+            lists,
+            saves_old,
+            functional,
+        }
+    }
+}
+
+/// What changes a tensor's sizes and strides in place.
+const RESHAPE: [&str; 5] = ["as_strided_", "squeeze_", "t_", "transpose_", "unsqueeze_"];
+
+/// `aten::mul.Tensor` of `aten::mul_.Tensor`.
+fn functional_of(name: &str) -> Option<Op> {
+    let (base, overload) = match name.split_once('.') {
+        Some((base, overload)) => (base, Some(overload)),
+        None => (name, None),
+    };
+    let base = base.strip_suffix('_')?;
+    match overload {
+        Some(overload) => Op::named(&format!("{base}.{overload}")),
+        None => Op::named(base),
     }
 }
 
 /// From before a call to after it.
 pub(crate) struct Recording {
+    tape: Option<Tape>,
+    forward: Option<Box<Pushing>>,
+}
+
+/// The part of it that is a node.
+struct Tape {
     /// The call's node, which is nobody else's yet.
     node: Arc<Node<RuleFunction>>,
     /// The slots whose edges lead somewhere.
@@ -81,13 +121,12 @@ impl Around for Recorder {
     type Kept = Recording;
 
     fn before(&self, op: OperatorHandle, given: &dyn Given<'_>) -> Result<Option<Recording>> {
-        if !grad_enabled() {
-            return Ok(None);
-        }
-        let mut wanted = false;
+        let recording = grad_enabled();
+        let (mut wanted, mut dual) = (false, false);
         let mut refused = None;
         given.tensors(&mut |at, t| {
-            if t.requires_grad() {
+            dual |= t.may_be_dual();
+            if recording && t.requires_grad() {
                 match self.differentiable >> at & 1 == 1 {
                     true => wanted = true,
                     false => refused = refused.or(Some(at)),
@@ -97,14 +136,33 @@ impl Around for Recorder {
         if let Some(at) = refused {
             self.refuse(at)?;
         }
-        if !wanted {
-            return Ok(None);
-        }
-        self.begin(op, given).map(Some)
+        let forward = match dual && forward_enabled() {
+            true => forward::begin(&self.operator(op)?, given)?,
+            false => None,
+        };
+        let tape = if wanted { Some(self.begin(given)?) } else { None };
+        Ok((tape.is_some() || forward.is_some()).then_some(Recording { tape, forward }))
     }
 
-    fn after(&self, recording: Recording, results: &mut dyn Results) -> Result<()> {
-        self.end(recording, results)
+    fn after(
+        &self,
+        op: OperatorHandle,
+        recording: Recording,
+        results: &mut dyn Results,
+    ) -> Result<()> {
+        let Recording { tape, forward } = recording;
+        let saved = match tape {
+            Some(tape) => self.end(tape, results)?,
+            None => SavedResults::new(),
+        };
+        let Some(pushing) = forward else { return Ok(()) };
+        forward::end(&self.operator(op)?, &pushing, results)?;
+        // what the node keeps of its results has their tangents
+        results.tensors(&mut |at, t| {
+            let of = saved.iter().filter(|(of, kept)| *of == at && kept.shares_storage_with(t));
+            of.for_each(|(_, kept)| kept.share_tangent(t));
+        });
+        Ok(())
     }
 }
 
@@ -121,7 +179,19 @@ impl Recorder {
         }
     }
 
-    fn begin(&self, _op: OperatorHandle, given: &dyn Given<'_>) -> Result<Recording> {
+    /// What the forward half asks of an operator.
+    fn operator(&self, op: OperatorHandle) -> Result<Operator> {
+        Ok(Operator {
+            rule: self.rule,
+            schema: self.schema,
+            form: self.form,
+            functional: self.functional.map(handle_of).transpose()?,
+            op,
+            reshapes: RESHAPE.contains(&self.schema.name.base()),
+        })
+    }
+
+    fn begin(&self, given: &dyn Given<'_>) -> Result<Tape> {
         let mut written = None;
         if self.form == Form::InPlace
             && let Value::Tensor(t) = given.value(0)
@@ -171,7 +241,7 @@ impl Recorder {
                 What::Argument(0) if self.saves_old => match &written {
                     Some(t) => {
                         let _below = BelowAutograd::enter();
-                        Kept::Tensor(SavedTensor::operand(&self.old_value(t)?, true)?)
+                        Kept::Tensor(SavedTensor::operand(&old_value(t)?, true)?)
                     }
                     None => Kept::NOTHING,
                 },
@@ -191,7 +261,7 @@ impl Recorder {
         };
         let node =
             Node::new(next_sequence(), edges, SmallVec::new(), Some(self.name), line(), function);
-        Ok(Recording { node: super::anomaly::noted(node), active, written })
+        Ok(Tape { node: super::anomaly::noted(node), active, written })
     }
 
     /// Edges that lead nowhere, for arguments that are missing between two slots.
@@ -207,21 +277,14 @@ impl Recorder {
         }
     }
 
-    /// A copy of what is about to be written, which formulas need.
-    fn old_value(&self, t: &Tensor) -> Result<Tensor> {
-        let copy = crate::ops::aten::clone(t, None)?;
-        if let Some(edge) = view::gradient_edge(t)? {
-            graph::set_edge(&copy, edge);
-        }
-        Ok(copy)
-    }
-
     fn slot_of(&self, at: usize) -> usize {
         self.rule.inputs.iter().position(|i| *i == at).unwrap_or(0)
     }
 
-    fn end(&self, recording: Recording, results: &mut dyn Results) -> Result<()> {
-        let Recording { mut node, active, written } = recording;
+    /// Fills the node in; gives what that keeps of the results.
+    fn end(&self, tape: Tape, results: &mut dyn Results) -> Result<SavedResults> {
+        let Tape { mut node, active, written } = tape;
+        let mut saved_results = SavedResults::new();
         let Some(Node { outputs, function, .. }) = Arc::get_mut(&mut node) else {
             return Err(Error::runtime("a node is known before its results are"));
         };
@@ -263,7 +326,10 @@ impl Recorder {
                         false => SavedTensor::plain_result(t),
                     };
                     match saved {
-                        Ok(saved) => *kept = Kept::Tensor(saved),
+                        Ok(saved) => {
+                            saved_results.extend(saved.held().map(|held| (of, held.clone())));
+                            *kept = Kept::Tensor(saved);
+                        }
                         Err(e) => failed = Some(e),
                     }
                 }
@@ -277,7 +343,8 @@ impl Recorder {
         }
         let node: Arc<Node> = node;
         if let Some(written) = written {
-            return view::rebase(&written, node);
+            view::rebase(&written, node)?;
+            return Ok(saved_results);
         }
         let mut running = 0;
         results.tensors(&mut |at, t| {
@@ -302,8 +369,20 @@ impl Recorder {
             }
             running += 1;
         });
-        Ok(())
+        Ok(saved_results)
     }
+}
+
+/// Results that a node keeps, by their positions.
+type SavedResults = SmallVec<[(usize, Tensor); 1]>;
+
+/// A copy of what is about to be written, which formulas need.
+pub(super) fn old_value(t: &Tensor) -> Result<Tensor> {
+    let copy = crate::ops::aten::clone(t, None)?;
+    if let Some(edge) = view::gradient_edge(t)? {
+        graph::set_edge(&copy, edge);
+    }
+    Ok(copy)
 }
 
 /// A node that a rule made.

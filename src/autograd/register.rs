@@ -6,7 +6,7 @@ use super::record::Recorder;
 use super::rules;
 use crate::dispatch::{
     BelowAutograd, DispatchKey, DispatchKeySet, Kernel, Library, OperatorHandle, Stack, Value,
-    grad_enabled,
+    forward_enabled, grad_enabled,
 };
 use crate::error::Result;
 use straightline_catalog::Op;
@@ -52,6 +52,14 @@ fn refuse_out(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Re
     if grad_enabled() && stack.iter().any(wants) {
         let function = op.name().base().to_string();
         return Err(AutogradError::Out { function }.into());
+    }
+    if forward_enabled() {
+        for t in stack.iter().flat_map(Value::tensors).filter(|t| t.may_be_dual()) {
+            if super::tangent_of(t)?.is_some() {
+                let function = op.name().base().to_string();
+                return Err(AutogradError::ForwardOut { function }.into());
+            }
+        }
     }
     let _below = BelowAutograd::enter();
     op.redispatch_boxed(keys & DispatchKeySet::AFTER_AUTOGRAD, stack)

@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "the language of formulas has more values than today's formulas use")]
 
+use crate::dispatch::Value;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
@@ -22,6 +23,23 @@ pub(crate) struct Rule {
     pub(crate) saves: &'static [Save],
     /// Computes the gradients that are wanted.
     pub(crate) backward: fn(&Backward<'_>, &mut Grads) -> Result<()>,
+    /// How tangents go through.
+    pub(crate) forward: Forward,
+}
+
+/// How the tangents of an operator's results follow from those of its operands.
+#[derive(Clone, Copy)]
+pub(crate) enum Forward {
+    /// Nobody has said so: by the derivative of the gradients.
+    ByGradient,
+    /// Not at all, as in PyTorch.
+    Refused,
+    /// Each element by itself: by the formula of the gradient.
+    ElementWise,
+    /// The operator itself, of the tangents.
+    Linear,
+    /// A formula.
+    Formula(fn(&Push<'_>, &mut Grads) -> Result<()>),
 }
 
 /// Something that a node saves.
@@ -107,6 +125,75 @@ macro_rules! getters {
 #[cold]
 fn misfit(k: usize, wanted: &str, found: Option<&Saved>) -> Error {
     Error::runtime(format!("saved value {k} is read as `{wanted}` and is {found:?}"))
+}
+
+/// What a forward formula reads: saved values as the formulas of gradients do, and tangents.
+pub(crate) struct Push<'a> {
+    pub(crate) b: Backward<'a>,
+    pub(crate) args: &'a [Value],
+    pub(crate) tangents: &'a [Tangents],
+}
+
+/// The tangents of an argument.
+pub(crate) enum Tangents {
+    None,
+    One(Tensor),
+    /// Of a list, as long as that is.
+    List(Vec<Option<Tensor>>),
+}
+
+impl Tangents {
+    pub(crate) fn is_none(&self) -> bool {
+        matches!(self, Tangents::None)
+    }
+}
+
+impl Push<'_> {
+    /// Whether one of these arguments has a tangent.
+    pub(crate) fn pushes(&self, arguments: &[usize]) -> bool {
+        arguments.iter().any(|at| self.tangents.get(*at).is_some_and(|t| !t.is_none()))
+    }
+
+    /// The tangent of an argument: zeros where it has none.
+    pub(crate) fn tangent(&self, at: usize) -> Result<Tensor> {
+        match (self.tangents.get(at), self.args.get(at)) {
+            (Some(Tangents::One(t)), _) => Ok(t.clone()),
+            (_, Some(Value::Tensor(primal))) => {
+                crate::ops::aten::zeros_like(primal, None, None, None, None, None)
+            }
+            _ => Err(Error::runtime(format!("argument {at} is no tensor and has no tangent"))),
+        }
+    }
+
+    /// The tangent of an argument that may be missing.
+    pub(crate) fn optional_tangent(&self, at: usize) -> Result<Option<Tensor>> {
+        Ok(match self.tangents.get(at) {
+            Some(Tangents::One(t)) => Some(t.clone()),
+            _ => None,
+        })
+    }
+}
+
+/// A sum that begins with nothing.
+#[derive(Default)]
+pub(crate) struct Sum(pub(crate) Option<Tensor>);
+
+impl Sum {
+    pub(crate) fn add(&mut self, term: Tensor) -> Result<()> {
+        self.0 = Some(match self.0.take() {
+            Some(sum) => crate::ops::aten::add_tensor(&sum, &term, Scalar::Int(1))?,
+            None => term,
+        });
+        Ok(())
+    }
+
+    pub(crate) fn sub(&mut self, term: Tensor) -> Result<()> {
+        self.0 = Some(match self.0.take() {
+            Some(sum) => crate::ops::aten::sub_tensor(&sum, &term, Scalar::Int(1))?,
+            None => crate::ops::aten::neg(&term)?,
+        });
+        Ok(())
+    }
 }
 
 impl Backward<'_> {

@@ -14,7 +14,7 @@
 
 use super::formulas::*;
 use super::record::Recorder;
-use super::rule::{Backward, Grads, Rule, Save, What};
+use super::rule::{Backward, Forward, Grads, Push, Rule, Save, Sum, What};
 use crate::dispatch::Kernel;
 use crate::error::{Error, Result};
 use crate::ops::aten;

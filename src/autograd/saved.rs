@@ -19,7 +19,7 @@ use crate::tensor::Tensor;
 use crate::tensor::node::{Edge, Node};
 use std::sync::{Arc, Mutex, PoisonError};
 use straightline_catalog::Scalar;
-use straightline_catalog::schema::SchemaType;
+use straightline_catalog::schema::{FunctionSchema, SchemaType};
 
 /// A value that a node keeps.
 pub(crate) enum Kept {
@@ -100,6 +100,14 @@ impl SavedTensor {
         Ok(SavedTensor { held, version, origin, unchecked })
     }
 
+    /// The memory that is kept, where no hook has packed it.
+    pub(crate) fn held(&self) -> Option<&Tensor> {
+        match &self.held {
+            Held::Tensor(t) => Some(t),
+            Held::Packed { .. } => None,
+        }
+    }
+
     /// The tensor was written by the very call that saved it: its value is the new one.
     pub(crate) fn written(&mut self) {
         if let Held::Tensor(t) = &self.held {
@@ -140,6 +148,7 @@ impl SavedTensor {
                     return Ok(data.clone());
                 }
                 let t = graph::cut(data);
+                t.share_tangent(data);
                 graph::set_edge(&t, Edge::new(node.clone(), nr));
                 Ok(t)
             }
@@ -205,6 +214,51 @@ pub(crate) fn keep(what: What, given: &dyn Given<'_>, unchecked: bool) -> Result
         }
         // it does not exist yet
         What::Result(_) => Kept::NOTHING,
+    })
+}
+
+/// What [`keep`] keeps, as formulas see it, of a call that has been made.
+pub(crate) fn plain(
+    what: What,
+    args: &[Value],
+    results: &[(usize, Tensor)],
+    schema: &FunctionSchema,
+) -> Result<Saved> {
+    if let What::Result(of) = what {
+        let mut all = results.iter().filter(|(at, _)| *at == of).map(|(_, t)| t.clone());
+        return Ok(match schema.returns.get(of).map(|r| &r.ty) {
+            Some(SchemaType::List(..)) => Saved::Tensors(all.collect()),
+            _ => all.next().map_or(Saved::None, Saved::Tensor),
+        });
+    }
+    let of_tensor = |at: usize, f: &dyn Fn(&Tensor) -> Saved| match args.get(at) {
+        Some(Value::Tensor(t)) => f(t),
+        _ => Saved::None,
+    };
+    let tensors = |at: usize| args.get(at).into_iter().flat_map(Value::tensors);
+    Ok(match what {
+        What::Argument(at) => match args.get(at) {
+            Some(Value::Tensor(t)) => Saved::Tensor(t.clone()),
+            Some(Value::TensorList(l)) => Saved::Tensors(l.clone()),
+            Some(Value::OptionalTensorList(l)) => Saved::OptionalTensors(l.clone()),
+            Some(value) => match as_declared(keep_value(value.clone(), true)?, &schema.args[at].ty)
+            {
+                Kept::Plain(saved) => saved,
+                _ => Saved::None,
+            },
+            None => Saved::None,
+        },
+        What::Sizes(at) => of_tensor(at, &|t| Saved::Ints(t.sizes().to_vec())),
+        What::Strides(at) => of_tensor(at, &|t| Saved::Ints(t.strides().to_vec())),
+        What::DType(at) => of_tensor(at, &|t| Saved::DType(t.dtype())),
+        What::StorageOffset(at) => of_tensor(at, &|t| Saved::Int(t.offset())),
+        What::Dim(at) => of_tensor(at, &|t| Saved::Int(t.dim() as i64)),
+        What::Options(at) => {
+            of_tensor(at, &|t| Saved::Options(Options { dtype: t.dtype(), device: t.device() }))
+        }
+        What::AllSizes(at) => Saved::AllSizes(tensors(at).map(|t| t.sizes().to_vec()).collect()),
+        What::AllDTypes(at) => Saved::AllDTypes(tensors(at).map(Tensor::dtype).collect()),
+        What::Result(_) => Saved::None,
     })
 }
 

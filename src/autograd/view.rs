@@ -61,6 +61,12 @@ impl Step {
     }
 }
 
+/// The view of a tensor that is laid out as the base of `view`, as that is one of its base. Records,
+/// as far as that is on.
+pub(crate) fn taken(view: &Tensor, base: &Tensor) -> Result<Tensor> {
+    Step::of(view).take(base)
+}
+
 /// The tensor at the end of the chain of bases, and the steps from it.
 fn path(view: &Tensor) -> (Tensor, Vec<Step>) {
     let (mut at, mut steps) = (view, Vec::new());

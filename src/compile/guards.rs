@@ -3,6 +3,7 @@
 use super::surroundings::{Answer, Closed, Operators};
 use super::tape;
 use super::traced::{GradUse, LeafUse, Surroundings, Traced};
+use crate::autograd::has_tangent;
 use crate::dispatch::{DispatchKeySet, OperatorHandle, TlsKeySets};
 use crate::modes::autocast;
 use crate::modes::functionalize::{InputSlot, Owner};
@@ -129,6 +130,7 @@ struct InputGuard {
     meta: TensorMeta,
     keys: DispatchKeySet,
     requires_grad: bool,
+    dual: bool,
     wrapped_number: bool,
 }
 
@@ -138,6 +140,7 @@ impl InputGuard {
             meta: t.meta(),
             keys: t.key_set(),
             requires_grad: t.requires_grad(),
+            dual: has_tangent(t),
             wrapped_number: t.is_wrapped_number(),
         }
     }
@@ -150,6 +153,7 @@ impl InputGuard {
             && same(&self.meta.strides, t.strides())
             && self.keys == t.key_set()
             && self.requires_grad == t.requires_grad()
+            && self.dual == has_tangent(t)
             && self.wrapped_number == t.is_wrapped_number()
     }
 }

@@ -2,6 +2,7 @@
 //! used.
 
 use super::traced::Surroundings;
+use crate::autograd::has_tangent;
 use crate::dispatch::{DispatchKey, DispatchKeySet, OperatorHandle, fallback_epochs, generation};
 use crate::modes::autocast;
 use crate::modes::functionalize::Owner;
@@ -21,6 +22,7 @@ pub(super) struct Closed {
     /// By identity; the tensor keeps all storages that it ever had.
     storage: usize,
     requires_grad: bool,
+    dual: bool,
     /// The smallest number of handles seen, not counting those of plans. With one less, the
     /// function's state may have another tensor now in place of this one.
     handles: AtomicUsize,
@@ -34,6 +36,7 @@ impl Closed {
             offset: t.offset(),
             storage: t.storage().id(),
             requires_grad: t.requires_grad(),
+            dual: has_tangent(t),
             handles: AtomicUsize::new(t.outside_handles()),
         }
     }
@@ -42,6 +45,7 @@ impl Closed {
     pub(super) fn holds(&self) -> bool {
         !self.given_up()
             && self.tensor.requires_grad() == self.requires_grad
+            && has_tangent(&self.tensor) == self.dual
             && (!self.tensor.is_reshaped() || self.lies_as_before())
     }
 

@@ -8,7 +8,7 @@
 use super::flat;
 use super::traced::{GradUse, Joint, OutputSource, Traced, ViewOf};
 use super::tree::TensorTree;
-use crate::autograd::captured;
+use crate::autograd::{captured, has_tangent};
 use crate::error::Result;
 use crate::modes::functionalize::{self, Owner};
 use crate::modes::outside::{self, Asked, Gradient};
@@ -46,6 +46,23 @@ pub(super) fn refusal<I: TensorTree>(
             > 1
     });
     twice.then(|| "it reaches the `.grad` of one tensor in two ways".into())
+}
+
+/// Why a function with tensors that have tangents runs eagerly, if there are any.
+pub(super) fn tangents<I: TensorTree, O: TensorTree>(
+    inputs: &I,
+    output: Option<&O>,
+) -> Option<String> {
+    let (mut given, mut returned) = (false, false);
+    flat::visit(inputs, &mut |t| given |= has_tangent(t));
+    if let Some(output) = output {
+        flat::visit(output, &mut |t| returned |= has_tangent(t));
+    }
+    match (given, returned) {
+        (true, _) => Some("an argument has a tangent".into()),
+        (_, true) => Some("its results have tangents that come from outside".into()),
+        _ => None,
+    }
 }
 
 /// The uses of `.grad`; what the function leaves there is appended to its results.

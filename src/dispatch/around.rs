@@ -19,7 +19,7 @@ pub trait Around: Send + Sync + 'static {
     fn before(&self, op: OperatorHandle, given: &dyn Given<'_>) -> Result<Option<Self::Kept>>;
 
     /// After it.
-    fn after(&self, kept: Self::Kept, results: &mut dyn Results) -> Result<()>;
+    fn after(&self, op: OperatorHandle, kept: Self::Kept, results: &mut dyn Results) -> Result<()>;
 }
 
 /// The arguments of a call.
@@ -75,7 +75,7 @@ impl<W: Around> Wrapped<W> {
             TypedHandle::<A, R>::of(self.op).redispatch(below, items)?
         };
         if let Some(kept) = kept {
-            self.around.after(kept, &mut results)?;
+            self.around.after(self.op, kept, &mut results)?;
         }
         Ok(results)
     }

@@ -5,6 +5,7 @@ use super::{record, recursion};
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::panic::Location;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::LocalKey;
 use straightline_catalog::key::DispatchKey;
 use straightline_catalog::keyset::DispatchKeySet;
@@ -38,6 +39,8 @@ struct Local {
     line: Cell<Option<&'static Location<'static>>>,
     /// Grad mode.
     grad: Cell<bool>,
+    /// Whether tangents are carried on.
+    forward: Cell<bool>,
     /// How many autograd kernels the thread is below.
     below: Cell<u32>,
 }
@@ -52,6 +55,7 @@ thread_local! {
             reasons: Cell::new(FRESH),
             line: Cell::new(None),
             grad: Cell::new(true),
+            forward: Cell::new(true),
             below: Cell::new(0),
         }
     };
@@ -187,7 +191,9 @@ pub(crate) fn line() -> Option<&'static Location<'static>> {
 
 impl Local {
     fn set_silent(&self) {
-        let silent = !self.grad.get() || self.below.get() > 0;
+        // there may be tangents while nothing is recorded
+        let tangents = || self.forward.get() && LEVELS.load(Ordering::Relaxed) > 0;
+        let silent = self.below.get() > 0 || !(self.grad.get() || tangents());
         let word = self.excluded.get() & !SILENT;
         self.excluded.set(word | if silent { SILENT } else { 0 });
     }
@@ -203,6 +209,34 @@ pub(crate) fn grad_enabled() -> bool {
 pub(crate) fn set_grad_enabled(on: bool) -> bool {
     LOCAL.with(|l| {
         let before = l.grad.replace(on);
+        l.set_silent();
+        before
+    })
+}
+
+/// How many levels of dual tensors there are in the process.
+static LEVELS: AtomicUsize = AtomicUsize::new(0);
+
+/// A level of dual tensors begins or ends. A thread that records nothing does not look for
+/// tangents unless there is one when it begins to.
+pub(crate) fn count_levels(begins: bool) {
+    match begins {
+        true => LEVELS.fetch_add(1, Ordering::Relaxed),
+        false => LEVELS.fetch_sub(1, Ordering::Relaxed),
+    };
+    let _ = LOCAL.try_with(Local::set_silent);
+}
+
+/// Whether operators of this thread carry tangents on.
+#[inline]
+pub(crate) fn forward_enabled() -> bool {
+    LOCAL.with(|l| l.forward.get())
+}
+
+/// Sets whether they do, and gives whether they did.
+pub(crate) fn set_forward_enabled(on: bool) -> bool {
+    LOCAL.with(|l| {
+        let before = l.forward.replace(on);
         l.set_silent();
         before
     })

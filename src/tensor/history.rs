@@ -6,10 +6,16 @@
 //! that record take notice.
 
 use super::node::{Edge, Node};
+use super::tangent::Slot;
 use super::{Tensor, TensorImpl};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use straightline_catalog::DispatchKeySet;
+
+/// In what a tensor takes part: it wants a gradient.
+pub(super) const WANTS: u8 = 1;
+/// It has a tangent, or had one.
+pub(super) const DUAL: u8 = 2;
 
 /// Why a view must not be written while gradients are recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +54,8 @@ pub(super) struct View {
     pub(super) creation: AtomicU8,
     /// The version of the storage at which the node was the right one.
     pub(super) version: AtomicU64,
+    /// The base's tangent is none of the view's: it came out of `make_dual` or `unpack_dual`.
+    pub(super) apart: AtomicBool,
 }
 
 /// See the module.
@@ -76,6 +84,8 @@ pub(crate) struct Rest {
     pub(crate) after: Option<(u64, PostAccumulate)>,
     /// A tensor that is no leaf keeps its gradient.
     pub(crate) retains: bool,
+    /// The tangent, while its level lasts.
+    pub(crate) tangent: Option<Arc<Slot>>,
 }
 
 impl State {
@@ -96,6 +106,7 @@ impl View {
             kind: Kind::Strided,
             creation: AtomicU8::new(0),
             version: AtomicU64::new(0),
+            apart: AtomicBool::new(false),
         }
     }
 }
@@ -127,20 +138,44 @@ impl Tensor {
     /// ```
     #[inline]
     pub fn requires_grad(&self) -> bool {
-        self.0.requires_grad.load(Ordering::Relaxed)
+        self.0.takes_part.load(Ordering::Relaxed) & WANTS != 0
             || self.0.view.base.as_ref().is_some_and(Tensor::requires_grad)
     }
 
     /// Sets whether the tensor itself takes part.
     pub(crate) fn mark_requires_grad(&self, on: bool) {
-        self.0.requires_grad.store(on, Ordering::Relaxed);
-        self.0.keys.mark(on);
+        self.take_part(WANTS, on);
+    }
+
+    /// Whether the tensor itself, or its base, may have a tangent.
+    #[inline]
+    pub(crate) fn may_be_dual(&self) -> bool {
+        self.may_have_tangent() || self.0.view.base.as_ref().is_some_and(Tensor::may_be_dual)
+    }
+
+    /// Whether the tensor itself may have one.
+    #[inline]
+    pub(super) fn may_have_tangent(&self) -> bool {
+        self.0.takes_part.load(Ordering::Relaxed) & DUAL != 0
+    }
+
+    pub(super) fn mark_dual(&self, on: bool) {
+        self.take_part(DUAL, on);
+    }
+
+    fn take_part(&self, why: u8, on: bool) {
+        let before = match on {
+            true => self.0.takes_part.fetch_or(why, Ordering::Relaxed),
+            false => self.0.takes_part.fetch_and(!why, Ordering::Relaxed),
+        };
+        let others = before & !why != 0;
+        self.0.keys.mark(on || others);
     }
 
     /// Whether the tensor is a leaf that wants a gradient, and no view.
     #[inline(always)]
     pub(crate) fn is_plain_leaf(&self) -> bool {
-        self.0.requires_grad.load(Ordering::Relaxed)
+        self.0.takes_part.load(Ordering::Relaxed) & WANTS != 0
             && self.0.view.base.is_none()
             && !self.0.computed.load(Ordering::Acquire)
     }
@@ -211,6 +246,16 @@ impl Tensor {
         }
     }
 
+    /// Whether the view has nothing to do with the tangent of its base.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.0.view.apart.load(Ordering::Relaxed)
+    }
+
+    /// Says so.
+    pub(crate) fn set_apart(&self) {
+        self.0.view.apart.store(true, Ordering::Relaxed);
+    }
+
     pub(crate) fn set_creation(&self, creation: Creation) {
         self.0.view.creation.store(creation as u8, Ordering::Relaxed);
     }
@@ -255,11 +300,13 @@ impl Tensor {
             (of, _) => of,
         };
         let version = of.writes();
+        let apart = of.is_apart();
         self.become_view(View {
             base: Some(base.clone()),
             kind,
             creation: AtomicU8::new(creation as u8),
             version: AtomicU64::new(version),
+            apart: AtomicBool::new(apart),
         })
     }
 

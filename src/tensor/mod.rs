@@ -60,6 +60,7 @@ mod reserved;
 mod settled;
 mod shape;
 pub(crate) mod storage;
+pub(crate) mod tangent;
 mod tensors;
 mod waiting;
 #[cfg(test)]
@@ -86,7 +87,7 @@ pub(crate) use shape::check_sizes;
 use shape::{Parts, Shape, keys_of};
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use storage::Storage;
 use straightline_catalog::DispatchKeySet;
 use straightline_catalog::TensorMeta;
@@ -162,8 +163,8 @@ pub(crate) struct TensorImpl {
     device: Device,
     contiguous: bool,
     wrapped_number: bool,
-    /// The tensor itself takes part in gradients, not only its base.
-    requires_grad: AtomicBool,
+    /// In what the tensor itself takes part, and not only its base: gradients, tangents.
+    takes_part: AtomicU8,
     /// Whether `history` has a node.
     computed: AtomicBool,
     /// Whether `extra` is void.

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::tensor::storage::Storage;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32};
 use straightline_catalog::DispatchKeySet;
 use straightline_catalog::{DType, Device, DeviceType};
 use straightline_runtime::memory::{give_cell, take_cell};
@@ -158,7 +158,7 @@ impl Tensor {
             (&raw mut (*p).device).write(parts.device);
             (&raw mut (*p).contiguous).write(parts.contiguous);
             (&raw mut (*p).wrapped_number).write(parts.wrapped_number);
-            (&raw mut (*p).requires_grad).write(AtomicBool::new(false));
+            (&raw mut (*p).takes_part).write(AtomicU8::new(0));
             (&raw mut (*p).computed).write(AtomicBool::new(false));
             (&raw mut (*p).settled).write(AtomicBool::new(false));
             (&raw mut (*p).held).write(AtomicU32::new(0));

@@ -10,11 +10,11 @@ use super::composite::{answers, decompose, is_composite};
 use super::error::TransformError;
 use super::layer::{self, Kind, Layer};
 use super::wrapper;
-use crate::autograd::{GradGuard, is_grad_enabled};
+use crate::autograd::{Carrying, GradGuard, is_grad_enabled};
 use crate::dispatch::schema::{AliasInfo, FunctionSchema};
 use crate::dispatch::{
     AboveAutograd, DispatchKey, DispatchKeySet, ForceKeySetGuard, Kernel, Library, OperatorHandle,
-    Stack, TlsKeySets, Value,
+    Stack, TlsKeySets, Value, forward_enabled,
 };
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
@@ -40,6 +40,8 @@ struct Between {
     layer: Rc<Layer>,
     /// The key sets of its caller.
     keys: TlsKeySets,
+    /// Grad mode there.
+    grad: bool,
 }
 
 thread_local! {
@@ -112,7 +114,7 @@ fn front(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Result<
     map_all(&mut args, &mut wrapper::outlived)?;
     let results = match layer.kind {
         Kind::Vmap { .. } => batch::call(&layer, op, schema, args)?,
-        Kind::Grad { .. } => record(&layer, op, schema, args)?,
+        Kind::Grad { .. } | Kind::Jvp { .. } => record(&layer, op, schema, args)?,
     };
     stack.extend(results);
     Ok(())
@@ -128,7 +130,7 @@ fn autocast(op: OperatorHandle, keys: DispatchKeySet) -> Option<DispatchKey> {
     op.has_kernel(key).then_some(key)
 }
 
-/// A call under a `Grad` layer.
+/// A call under a `Grad` or a `Jvp` layer.
 fn record(
     layer: &Rc<Layer>,
     op: OperatorHandle,
@@ -159,7 +161,9 @@ fn record(
             let _ = CALLS.try_with(|calls| calls.borrow_mut().pop());
         }
     }
-    CALLS.with_borrow_mut(|calls| calls.push(Rc::new(Between { layer: layer.clone(), keys })));
+    CALLS.with_borrow_mut(|calls| {
+        calls.push(Rc::new(Between { layer: layer.clone(), keys, grad: is_grad_enabled() }))
+    });
     let _leave = Leave;
     let excluded = NOT_RECORDING | (keys.excluded & DispatchKeySet::AUTOGRAD);
     let _keys = ForceKeySetGuard::new(TlsKeySets { included: BACK.into(), excluded });
@@ -179,11 +183,13 @@ fn back(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Result<(
     let given = inner.clone();
     {
         let _above = AboveAutograd::enter();
-        let outer = match layer.kind {
-            Kind::Grad { outer } => outer,
-            Kind::Vmap { .. } => is_grad_enabled(),
+        let (outer, forward) = match layer.kind {
+            Kind::Grad { outer, forward } => (outer, forward),
+            Kind::Jvp { forward } => (call.grad, forward),
+            Kind::Vmap { .. } => (call.grad, forward_enabled()),
         };
         let _mode = GradGuard::set(outer);
+        let _carrying = Carrying::set(forward);
         layer::below(layer, call.keys, || op.call_boxed(&mut inner))?;
     }
     for (value, arg) in args.iter().zip(&schema.args) {

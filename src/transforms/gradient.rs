@@ -5,6 +5,7 @@ use super::layer::{self, Kind, Layer};
 use super::structure::{Structure, leaves, rebuilt};
 use super::wrapper;
 use crate::autograd::{GradGuard, GradOptions, grad_with, is_grad_enabled};
+use crate::dispatch::forward_enabled;
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
@@ -19,8 +20,9 @@ pub(super) struct Recording {
 
 impl Recording {
     pub(super) fn begin() -> Result<Recording> {
-        let outer = is_grad_enabled();
-        Ok(Recording { entered: layer::enter(Kind::Grad { outer }), _mode: GradGuard::set(true) })
+        let (outer, forward) = (is_grad_enabled(), forward_enabled());
+        let entered = layer::enter(Kind::Grad { outer, forward });
+        Ok(Recording { entered, _mode: GradGuard::set(true) })
     }
 
     pub(super) fn layer(&self) -> &Rc<Layer> {

@@ -13,7 +13,9 @@ pub(super) enum Kind {
     /// The tensors that are batched have `size` samples.
     Vmap { size: i64, randomness: Randomness },
     /// Calls are recorded; below, grad mode is what it was outside.
-    Grad { outer: bool },
+    Grad { outer: bool, forward: bool },
+    /// Calls carry tangents on; below, they do or do not as outside.
+    Jvp { forward: bool },
 }
 
 /// A transform that runs.
@@ -96,6 +98,11 @@ impl Drop for Entered {
 /// The layer that sees calls first.
 pub(super) fn innermost() -> Option<Rc<Layer>> {
     LAYERS.with_borrow(|layers| layers.last().cloned())
+}
+
+/// The innermost layer of which something holds.
+pub(super) fn find(f: &dyn Fn(&Layer) -> bool) -> Option<Rc<Layer>> {
+    LAYERS.with_borrow(|layers| layers.iter().rev().find(|l| f(l)).cloned())
 }
 
 /// The layers, outermost first, with their levels.

@@ -39,6 +39,7 @@ mod error;
 mod forward;
 mod front;
 mod gradient;
+mod inside;
 mod jacobian;
 mod layer;
 mod map;
@@ -49,9 +50,10 @@ mod tests;
 mod wrapper;
 
 pub use error::TransformError;
-pub use forward::jvp;
+pub use forward::{JvpOptions, Linearized, jvp, jvp_with, linearize};
 pub(crate) use front::register;
 pub use gradient::{Vjp, grad, grad_and_value, grad_with_aux, vjp};
+pub(crate) use inside::{batched_as, batched_like, inside_batches, is_running};
 pub use jacobian::{hessian, jacfwd, jacrev};
 pub use layer::Randomness;
 pub use map::{VmapOptions, vmap, vmap_with};
@@ -77,6 +79,7 @@ pub fn levels() -> Vec<(&'static str, usize)> {
     let name = |kind: layer::Kind| match kind {
         layer::Kind::Vmap { .. } => "Vmap",
         layer::Kind::Grad { .. } => "Grad",
+        layer::Kind::Jvp { .. } => "Jvp",
     };
     layer::all().into_iter().map(|(level, kind)| (name(kind), level)).collect()
 }

@@ -156,7 +156,8 @@ impl DispatchKeySet {
     pub const AFTER_FUNCTIONALIZE: DispatchKeySet =
         DispatchKeySet::full_after(DispatchKey::Functionalize);
 
-    /// Not a key: the mark, in the set of a call, that an operand has a gradient or may get one.
+    /// Not a key: the mark, in the set of a call, that an operand has a gradient or may get one, or has a
+    /// tangent.
     /// Autograd kernels that have nothing to do without it are passed by where it is missing.
     /// Tensors show no mark in their key sets, and no table has a slot for it.
     pub const RECORDS: DispatchKeySet = DispatchKeySet(RECORDS);

@@ -14,6 +14,7 @@ mod copy;
 #[cfg(test)]
 mod differences;
 mod fft;
+mod forward;
 mod grid;
 mod index;
 mod linalg;
@@ -43,6 +44,7 @@ pub(crate) use complex::*;
 pub(crate) use conv::*;
 pub(crate) use copy::*;
 pub(crate) use fft::*;
+pub(crate) use forward::*;
 pub(crate) use grid::*;
 pub(crate) use index::*;
 pub(crate) use linalg::*;

@@ -178,6 +178,7 @@ fn check(name: &str, text: &str) -> Vec<String> {
     };
     let (rule, op) = (rule(name), Op::named(name).unwrap());
     let out = results(name, &args);
+    failures.extend(crate::autograd::forward::tests::differences(op, &args, &|_| {}));
     let differentiable = |i: &usize| rule.outputs.get(*i).copied().unwrap_or(true);
     let kept: Vec<usize> = (0..out.len()).filter(differentiable).collect();
     let weights: Vec<Vec<f64>> =

@@ -86,7 +86,8 @@ impl Checks {
         let wanting = || -> Result<Vec<Tensor>> {
             inputs.iter().map(|t| t.detach()?.requires_grad_(true)).collect()
         };
-        let options = Gradcheck { atol: 1e-5, rtol: 1e-4, ..Gradcheck::default() };
+        let options =
+            Gradcheck { atol: 1e-5, rtol: 1e-4, check_forward_ad: true, ..Gradcheck::default() };
         let first = wanting().and_then(|x| gradcheck(&f, &x, &options));
         let second = match (&first, order) {
             (Ok(()), Second) => wanting().and_then(|x| gradgradcheck(&f, &x, &options)),

@@ -148,6 +148,9 @@ pub(super) fn check_with(op: &str, args: Vec<Value>, again: impl Fn(&mut [Value]
         }
         call(&name, &args)
     };
+    let own =
+        crate::autograd::forward::tests::differences(Op::named(&name).unwrap(), &args, &again);
+    assert!(own.is_empty(), "{own:?}");
     let results = run(&args);
     let mut numbers = Numbers(99);
     let grads: Vec<Option<Tensor>> = (results.iter().zip(rule.outputs))

@@ -1,0 +1,90 @@
+//! Operators without a forward formula: the derivative of the gradient.
+//!
+//! The gradient for a cotangent `u` is linear in `u`, and its derivative with respect to `u`, for a
+//! tangent, is the tangent of the result. So an operator whose gradient can be differentiated
+//! needs no formula of its own here, although one that has is cheaper.
+
+use super::super::backward::{GradOptions, grad_with};
+use super::super::error::AutogradError;
+use super::super::mode::GradGuard;
+use super::push::refusal;
+use crate::dispatch::grad_enabled;
+use crate::error::{Error, ErrorKind, Result};
+use crate::ops::aten;
+use crate::tensor::Tensor;
+use straightline_catalog::schema::FunctionSchema;
+
+/// Gradients, each with the tangent of what it is the gradient of.
+pub(crate) type Pulled = Vec<(Tensor, Tensor)>;
+
+/// The tangents of results, of which `pull` gives gradients for cotangents.
+pub(crate) fn through(
+    results: &[Option<Tensor>],
+    pull: &dyn Fn(&[Option<Tensor>]) -> Result<Pulled>,
+) -> Result<Vec<Option<Tensor>>> {
+    let create_graph = grad_enabled();
+    let (dummies, pulled) = {
+        let _grad = GradGuard::set(true);
+        let dummy = |t: &Option<Tensor>| match t {
+            Some(t) => {
+                let u = aten::zeros_like(t, None, None, None, None, None)?;
+                u.mark_requires_grad(true);
+                Ok(Some(u))
+            }
+            None => Ok(None),
+        };
+        let dummies: Vec<Option<Tensor>> = results.iter().map(dummy).collect::<Result<_>>()?;
+        let pulled = pull(&dummies)?;
+        (dummies, pulled)
+    };
+    let mut outputs = Vec::new();
+    let mut directions = Vec::new();
+    for (g, t) in pulled {
+        // one that is always the same says nothing
+        if g.requires_grad() {
+            directions.push(Some(fit(&t, &g)?));
+            outputs.push(g);
+        }
+    }
+    let inputs: Vec<Tensor> = dummies.iter().flatten().cloned().collect();
+    if outputs.is_empty() || inputs.is_empty() {
+        return Ok(results.iter().map(|_| None).collect());
+    }
+    let options = GradOptions {
+        grad_outputs: directions,
+        create_graph,
+        allow_unused: Some(true),
+        ..GradOptions::default()
+    };
+    let mut found = grad_with(&outputs, &inputs, &options)?.into_iter();
+    Ok(dummies.iter().map(|u| u.as_ref().and_then(|_| found.next().flatten())).collect())
+}
+
+/// A tangent of the sizes and the dtype of a gradient that is not yet summed and converted.
+fn fit(t: &Tensor, g: &Tensor) -> Result<Tensor> {
+    let t = match t.sizes() == g.sizes() {
+        true => t.clone(),
+        false => aten::expand(t, g.sizes(), false)?,
+    };
+    if t.dtype() == g.dtype() {
+        return Ok(t);
+    }
+    let t = match t.dtype().is_complex() && !g.dtype().is_complex() {
+        true => aten::real(&t)?,
+        false => t,
+    };
+    aten::_to_copy(&t, Some(g.dtype()), None, None, None, false, None)
+}
+
+/// The error of a gradient that has no derivative, as one of the operator.
+#[cold]
+pub(super) fn explained(e: Error, schema: &FunctionSchema) -> Error {
+    let missing = match e.kind() {
+        ErrorKind::Autograd(e) => {
+            matches!(**e, AutogradError::NotImplemented { .. } | AutogradError::NoKernel { .. })
+        }
+        ErrorKind::NotImplemented { .. } => true,
+        _ => false,
+    };
+    if missing { refusal(schema) } else { e }
+}
