@@ -189,6 +189,8 @@ impl<'a> Writer<'a> {
             return Ok((String::new(), word.to_string()));
         }
         let mut body = String::new();
+        // nodes keep nothing for it
+        let kept = std::mem::take(&mut self.saves);
         for (at, text) in texts.iter().enumerate() {
             let parsed = parse(text)?;
             let mut terms = Vec::new();
@@ -224,13 +226,16 @@ impl<'a> Writer<'a> {
             let _ = writeln!(body, "    out.give({at}, sum.0);");
         }
         self.pushes = None;
+        let reads = std::mem::replace(&mut self.saves, kept);
+        let reads: Vec<String> = reads.iter().map(|s| format!("What::{}", s.what)).collect();
         let (name, line) = (self.function(), self.derivative.forward_line);
         let function = format!(
             "// {}:{line}\n\
              fn forward_of_{name}(p: &Push<'_>, out: &mut Grads) -> Result<()> {{\n    let b = &p.b;\n{body}    Ok(())\n}}\n",
             self.derivative.file
         );
-        Ok((function, format!("Formula(forward_of_{name})")))
+        let reads = reads.join(", ");
+        Ok((function, format!("Formula {{ reads: &[{reads}], push: forward_of_{name} }}")))
     }
 
     /// The node's name: the operator's own in camel case, in which digits end a word too, as PyTorch

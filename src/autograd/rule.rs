@@ -38,8 +38,8 @@ pub(crate) enum Forward {
     ElementWise,
     /// The operator itself, of the tangents.
     Linear,
-    /// A formula.
-    Formula(fn(&Push<'_>, &mut Grads) -> Result<()>),
+    /// A formula, and what it reads besides tangents.
+    Formula { reads: &'static [What], push: fn(&Push<'_>, &mut Grads) -> Result<()> },
 }
 
 /// Something that a node saves.

@@ -63,6 +63,30 @@
 //! # Ok::<(), straightline::Error>(())
 //! ```
 //!
+//! # Forward mode
+//!
+//! A derivative in one direction needs no backward pass: in a
+//! [`dual_level`](crate::autograd::forward_ad::dual_level) a tensor may have a tangent, which goes along with
+//! the values. It is cheaper where there are fewer inputs than results, and keeps nothing.
+//!
+//! ```
+//! use straightline::{autograd::forward_ad::{dual_level, make_dual, unpack_dual}, tensor};
+//!
+//! let slope = dual_level(|| {
+//!     let x = make_dual(tensor([1.0, 2.0])?, tensor([1.0, 0.0])?)?;
+//!     let y = x.mul(&x)?.sum()?;
+//!     Ok(unpack_dual(&y)?.tangent.unwrap())
+//! })?;
+//! assert_eq!(slope.item::<f32>()?, 2.0);
+//! # Ok::<(), straightline::Error>(())
+//! ```
+//!
+//! [`func::jvp`](crate::func::jvp) does so for a function, and nests with `grad` and `vmap`. Tangents are
+//! recorded as other values are, and a gradient of dual tensors is dual, so second derivatives come from
+//! both modes together: [`hessian`](crate::func::hessian) is forward over reverse. `no_grad` does not
+//! stop tangents. An operator that they do not go through is an error that names it; a
+//! [`Function`](crate::autograd::Function) has a `jvp` of its own.
+//!
 //! # In between
 //!
 //! - [`register_hook`](crate::Tensor::register_hook) sees a tensor's gradient and may replace it;
@@ -73,4 +97,5 @@
 //! - [`checkpoint`](crate::autograd::checkpoint) computes values again instead of keeping them.
 //! - [`detect_anomaly`](crate::autograd::detect_anomaly) finds the call whose gradient is not a
 //!   number.
-//! - [`gradcheck`](crate::autograd::gradcheck) compares gradients with differences.
+//! - [`gradcheck`](crate::autograd::gradcheck) compares gradients with differences, and tangents if asked
+//!   (`check_forward_ad`).

@@ -4,15 +4,16 @@
 //! |---|---|
 //! | [`grad`], [`grad_and_value`], [`grad_with_aux`] | the gradient of a function whose result is a number |
 //! | [`vjp`] | a function's result, and what gives gradients for a cotangent |
-//! | [`jvp`] | a function's result and its directional derivative |
+//! | [`jvp`], [`jvp_with`] | a function's result and its directional derivative, in one run |
+//! | [`linearize`] | its result, and what gives directional derivatives without running it again |
 //! | [`jacrev`], [`jacfwd`], [`hessian`] | matrices of derivatives |
 //! | [`vmap`], [`vmap_with`] | a function of one sample as a function of a batch |
 //! | [`functional_call`], [`stack_parameters`] | functions of parameters |
 //!
 //! A transform runs the function once, on wrapped tensors. While it runs it is a *layer* of the
 //! thread, and the innermost layer sees each operator call first: a `vmap` computes the batch at
-//! once by a rule of the operator, a `grad` records the call and calls the operator again for the
-//! layer below. So transforms nest, tensors from outside are constants to the inner ones and
+//! once by a rule of the operator, a `grad` records the call, a `jvp` carries tangents on, and both call
+//! the operator again for the layer below. So transforms nest, tensors from outside are constants to the inner ones and
 //! variables to the outer ones, and below all layers a call is an ordinary one, which autograd may
 //! record and [`compile()`](crate::compile()) may capture.
 //!
@@ -31,6 +32,7 @@
 //! | `front` | the kernels at the keys of the layers |
 //! | `batch` | batching rules |
 //! | `gradient`, `forward`, `jacobian`, `map` | the transforms |
+//! | `inside` | where a tangent of a batched tensor belongs |
 //! | `structure`, `parameters` | what functions take and give |
 
 mod batch;

@@ -268,3 +268,87 @@ pub(crate) fn glu_jvp(t: &Tensor, x: &Tensor, dim: i64) -> Result<Tensor> {
     let slope = aten::sigmoid_backward(&mul(a, tb)?, &gate)?;
     add(&mul(ta, &gate)?, &slope)
 }
+
+/// Of a number for each matrix, whose gradient for ones is `slope`.
+pub(crate) fn of_matrices(slope: &Tensor, t: &Tensor) -> Result<Tensor> {
+    reduced(slope, t, &[-2i64, -1][..], false)
+}
+
+/// Of the solution of equations with a triangle, in the direction of that.
+pub(crate) fn triangle_jvp(
+    t: &Tensor,
+    a: &Tensor,
+    result: &Tensor,
+    upper: bool,
+    left: bool,
+    unitriangular: bool,
+) -> Result<Tensor> {
+    let off = i64::from(unitriangular);
+    let t = if upper { aten::triu(t, off)? } else { aten::tril(t, -off)? };
+    let product = if left { aten::matmul(&t, result)? } else { aten::matmul(result, &t)? };
+    let moved = aten::linalg_solve_triangular(a, &product, upper, left, unitriangular)?;
+    aten::neg(&moved)
+}
+
+pub(crate) use crate::ops::aten::linalg_solve_triangular;
+
+/// Of the softmax's gradient, in the direction of the softmax.
+pub(crate) fn softmax_backward_jvp(
+    t: &Tensor,
+    grad: &Tensor,
+    result: &Tensor,
+    dim: i64,
+) -> Result<Tensor> {
+    let outer = mul(t, &sub(grad, &summed(&mul(grad, result)?, dim)?)?)?;
+    sub(&outer, &mul(result, &summed(&mul(grad, t)?, dim)?)?)
+}
+
+pub(crate) fn log_softmax_backward_jvp(
+    t: &Tensor,
+    grad: &Tensor,
+    result: &Tensor,
+    dim: i64,
+) -> Result<Tensor> {
+    let weights = mul(&aten::exp(result)?, t)?;
+    aten::neg(&mul(&weights, &summed(grad, dim)?)?)
+}
+
+/// `exp(i angle)`.
+pub(crate) fn phase(angle: &Tensor) -> Result<Tensor> {
+    aten::polar(&ones(angle)?, angle)
+}
+
+/// A quarter turn.
+pub(crate) fn turned(x: &Tensor) -> Result<Tensor> {
+    aten::mul_scalar(x, Scalar::Complex(0.0, 1.0))
+}
+
+/// The mean over dimensions.
+pub(crate) fn averaged(t: &Tensor, dims: impl Reduced, keepdim: bool) -> Result<Tensor> {
+    aten::mean_dim(t, dims.dims(), keepdim, None)
+}
+
+pub(crate) fn trilinear(
+    a: &Tensor,
+    b: &Tensor,
+    c: &Tensor,
+    expand_a: &[i64],
+    expand_b: &[i64],
+    expand_c: &[i64],
+    summed: &[i64],
+) -> Result<Tensor> {
+    aten::_trilinear(a, b, c, expand_a, expand_b, expand_c, summed, 1)
+}
+
+/// A convolution that is not transposed, in the order of its other schema.
+pub(crate) fn convolved_plainly(
+    input: &Tensor,
+    weight: &Tensor,
+    padding: &[i64],
+    stride: &[i64],
+    dilation: &[i64],
+    groups: i64,
+) -> Result<Tensor> {
+    let none = vec![0; stride.len()];
+    convolved(input, weight, stride, padding, dilation, false, &none, groups)
+}

@@ -12,12 +12,12 @@ use crate::dispatch::grad_enabled;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_catalog::schema::FunctionSchema;
 
 /// Gradients, each with the tangent of what it is the gradient of.
 pub(crate) type Pulled = Vec<(Tensor, Tensor)>;
 
-/// The tangents of results, of which `pull` gives gradients for cotangents.
+/// The tangents of results, of which `pull` gives gradients for cotangents. A gradient that does not
+/// depend on the cotangents is refused.
 pub(crate) fn through(
     results: &[Option<Tensor>],
     pull: &dyn Fn(&[Option<Tensor>]) -> Result<Pulled>,
@@ -40,11 +40,12 @@ pub(crate) fn through(
     let mut outputs = Vec::new();
     let mut directions = Vec::new();
     for (g, t) in pulled {
-        // one that is always the same says nothing
-        if g.requires_grad() {
-            directions.push(Some(fit(&t, &g)?));
-            outputs.push(g);
+        if !g.requires_grad() {
+            // it was computed by what records nothing, and zeros would be a guess
+            return Err(AutogradError::NoKernel { op: String::new(), made: None }.into());
         }
+        directions.push(Some(fit(&t, &g)?));
+        outputs.push(g);
     }
     let inputs: Vec<Tensor> = dummies.iter().flatten().cloned().collect();
     if outputs.is_empty() || inputs.is_empty() {
@@ -78,7 +79,7 @@ fn fit(t: &Tensor, g: &Tensor) -> Result<Tensor> {
 
 /// The error of a gradient that has no derivative, as one of the operator.
 #[cold]
-pub(super) fn explained(e: Error, schema: &FunctionSchema) -> Error {
+pub(super) fn explained(e: Error, op: &str) -> Error {
     let missing = match e.kind() {
         ErrorKind::Autograd(e) => {
             matches!(**e, AutogradError::NotImplemented { .. } | AutogradError::NoKernel { .. })
@@ -86,5 +87,5 @@ pub(super) fn explained(e: Error, schema: &FunctionSchema) -> Error {
         ErrorKind::NotImplemented { .. } => true,
         _ => false,
     };
-    if missing { refusal(schema) } else { e }
+    if missing { refusal(op) } else { e }
 }

@@ -2,7 +2,7 @@
 
 use super::super::error::AutogradError;
 use super::super::graph;
-use super::by_gradient::through;
+use super::by_gradient::{explained, through};
 use super::tangent::{self, Carrying};
 use crate::dispatch::Value;
 use crate::error::Result;
@@ -100,7 +100,8 @@ impl Pushed {
             let pairs = given.into_iter().zip(&self.tangents);
             Ok(pairs.filter_map(|(g, all)| Some((g?, all.first().cloned().flatten()?))).collect())
         };
-        let found = through(&places, &pull)?;
+        let op = node.op.unwrap_or(node.function.name());
+        let found = through(&places, &pull).map_err(|e| explained(e, op))?;
         for (t, tangent) in outputs.iter().zip(found) {
             if !graph::is_differentiable(t) {
                 continue;

@@ -3,7 +3,9 @@
 use super::super::error::AutogradError;
 use super::super::graph;
 use super::super::record::{Form, old_value};
-use super::super::rule::{Backward, Forward, Grads, InputGrads, Push, Rule, Saved, Sum, Tangents};
+use super::super::rule::{
+    Backward, Forward, Grads, InputGrads, Push, Rule, Save, Saved, Sum, Tangents, What,
+};
 use super::super::saved;
 use super::by_gradient::{Pulled, through};
 use super::tangent::{self, Carrying};
@@ -66,7 +68,7 @@ pub(crate) fn begin(operator: &Operator, given: &dyn Given<'_>) -> Result<Option
         };
         if !all.is_none() && !rule.inputs.contains(&at) {
             if rule.refused.iter().any(|(refused, _)| *refused == at) {
-                return Err(refusal(schema));
+                return Err(refusal(schema.name.base()));
             }
             tangents.push(Tangents::None);
             continue;
@@ -77,7 +79,7 @@ pub(crate) fn begin(operator: &Operator, given: &dyn Given<'_>) -> Result<Option
         return Ok(None);
     };
     if matches!(rule.forward, Forward::Refused) || rule.node == "NotImplemented" {
-        return Err(refusal(schema));
+        return Err(refusal(schema.name.base()));
     }
     if operator.form == Form::InPlace
         && let Some(Value::Tensor(t)) = args.first()
@@ -98,13 +100,18 @@ fn list(all: Vec<Option<Tensor>>) -> Tangents {
 
 /// Whether a formula may read what an operator in place has written over.
 fn reads_old(rule: &Rule) -> bool {
-    rule.saves.iter().any(|s| s.what == super::super::rule::What::Argument(0))
+    let old = What::Argument(0);
+    match rule.forward {
+        Forward::Formula { reads, .. } => reads.contains(&old),
+        Forward::Linear => false,
+        _ => rule.saves.iter().any(|s| s.what == old),
+    }
 }
 
 /// The error of an operator that tangents do not go through.
 #[cold]
-pub(super) fn refusal(schema: &FunctionSchema) -> Error {
-    AutogradError::ForwardNotImplemented { op: schema.name.base().to_string() }.into()
+pub(super) fn refusal(op: &str) -> Error {
+    AutogradError::ForwardNotImplemented { op: op.to_string() }.into()
 }
 
 /// Gives the results of a call their tangents.
@@ -118,7 +125,8 @@ pub(crate) fn end(operator: &Operator, pushing: &Pushing, results: &mut dyn Resu
     });
     let rest = Carrying::set(false);
     let pushed = pushing.pushed(operator, &all);
-    let pushed = pushed.map_err(|e| super::by_gradient::explained(e, operator.schema))?;
+    let op = operator.schema.name.base();
+    let pushed = pushed.map_err(|e| super::by_gradient::explained(e, op))?;
     let mut fitted = Vec::with_capacity(all.len());
     for ((_, t), tangent) in all.iter().zip(pushed) {
         if !graph::is_differentiable(t) {
@@ -180,8 +188,9 @@ impl Pushing {
         match operator.rule.forward {
             Forward::Linear => self.linear(operator, results),
             Forward::ElementWise => self.element_wise(operator, results),
-            Forward::Formula(formula) => {
-                let saved = self.saved(operator, results, u64::MAX)?;
+            Forward::Formula { reads, push: formula } => {
+                let read = |what: &What| saved::plain(*what, &self.args, results, operator.schema);
+                let saved: Vec<Saved> = reads.iter().map(read).collect::<Result<_>>()?;
                 let push = Push {
                     b: Backward { grads: &[], saved: &saved, wanted: u64::MAX },
                     args: &self.args,
@@ -217,7 +226,7 @@ impl Pushing {
                     }
                 })
             }
-            Forward::Refused => Err(refusal(operator.schema)),
+            Forward::Refused => Err(refusal(operator.schema.name.base())),
         }
     }
 
@@ -235,11 +244,11 @@ impl Pushing {
         results: &[(usize, Tensor)],
         active: u64,
     ) -> Result<Vec<Saved>> {
-        let each = |save: &super::super::rule::Save| match save.users & active == 0
-            && active != u64::MAX
-        {
-            true => Ok(Saved::None),
-            false => saved::plain(save.what, &self.args, results, operator.schema),
+        let each = |save: &Save| {
+            match save.users & active == 0 {
+                true => Ok(Saved::None),
+                false => saved::plain(save.what, &self.args, results, operator.schema),
+            }
         };
         operator.rule.saves.iter().map(each).collect()
     }

@@ -7,6 +7,7 @@ use crate::autograd::rules::RECORDED;
 use crate::dispatch::{Stack, Value, handle_of};
 use crate::ops::aten;
 use crate::tensor::Tensor;
+use straightline_catalog::entry::ENTRIES;
 use straightline_catalog::{DType, Op};
 
 /// Real numbers: of complex ones the parts.
@@ -139,4 +140,36 @@ pub(in crate::autograd) fn differences(
         }
     }
     failures
+}
+
+/// Operators with a gradient whose tangents have no formula: name, and what happens instead. The list
+/// may become shorter.
+const WITHOUT: &str = include_str!("without_formula.txt");
+
+#[test]
+fn operators_without_a_forward_formula_are_listed() {
+    let mut found = Vec::new();
+    for entry in ENTRIES.iter().filter(|e| e.declares) {
+        let Some(derivative) = entry.derivative else { continue };
+        if derivative.shared_with.is_some() || derivative.not_differentiable {
+            continue;
+        }
+        if derivative.not_implemented {
+            // has no gradient either
+            continue;
+        }
+        let name = entry.op.name().trim_start_matches("aten::");
+        match derivative.forward {
+            [] => found.push(format!("{name} by_gradient")),
+            ["not_implemented"] => found.push(format!("{name} refused")),
+            _ => {}
+        }
+    }
+    found.sort();
+    let listed: Vec<&str> =
+        WITHOUT.lines().filter(|l| !l.is_empty() && !l.starts_with('#')).collect();
+    let new: Vec<&String> = found.iter().filter(|f| !listed.contains(&f.as_str())).collect();
+    assert!(new.is_empty(), "without a forward formula: {new:?}");
+    let gone: Vec<&&str> = listed.iter().filter(|l| !found.iter().any(|f| f == *l)).collect();
+    assert!(gone.is_empty(), "take these from the list: {gone:?}");
 }

@@ -11,9 +11,9 @@ pub(crate) fn slogdet(a: &Tensor) -> Result<(Tensor, Tensor)> {
     Ok((sign, log))
 }
 
-/// Whether a gradient may be asked for, which needs the vectors that go with the values.
+/// Whether a derivative may be asked for, which needs the vectors that go with the values.
 fn needs_vectors(a: &Tensor) -> bool {
-    a.requires_grad() && crate::autograd::grad_enabled()
+    (a.requires_grad() && crate::autograd::grad_enabled()) || crate::autograd::has_tangent(a)
 }
 
 pub(crate) fn svdvals(a: &Tensor, driver: Option<&str>) -> Result<Tensor> {

@@ -1,5 +1,6 @@
 //! Scaled dot product attention: the choice of a way to compute it, and the fused kernel.
 
+use crate::autograd::has_tangent;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::ops::copy;
@@ -63,7 +64,9 @@ pub(crate) fn fused_sdp_choice(
         && size(q, 2) != 0
         && size(k, 2) != 0
         && [q, k, v].iter().all(|t| t.strides()[rank - 1] == 1)
-        && mask.is_none_or(|m| !m.requires_grad() && mask_fits(q, k, m));
+        && mask.is_none_or(|m| !m.requires_grad() && mask_fits(q, k, m))
+        // the fused kernel has no derivative in a direction
+        && ![Some(q), Some(k), Some(v), mask].into_iter().flatten().any(has_tangent);
     Ok(i64::from(served))
 }
 

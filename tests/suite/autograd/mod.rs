@@ -4,6 +4,7 @@
 mod checks;
 mod edges;
 mod engine;
+mod forward;
 mod functions;
 mod leaks;
 mod modes;
