@@ -203,6 +203,7 @@ pub(crate) fn normalized(x: &Tensor, mean: &Tensor, rstd: &Tensor) -> Result<Ten
 }
 
 /// Of a convolution, in the direction of its input, or of its weight.
+#[allow(clippy::too_many_arguments, reason = "the schema's arguments")]
 pub(crate) fn convolved(
     input: &Tensor,
     weight: &Tensor,
@@ -244,7 +245,7 @@ pub(crate) fn inverse_jvp(t: &Tensor, inverse: &Tensor) -> Result<Tensor> {
 
 /// Of the factor `L L^H = A`, or of its conjugate transpose.
 pub(crate) fn cholesky_jvp(t: &Tensor, factor: &Tensor, upper: bool) -> Result<Tensor> {
-    let flipped = |x: &Tensor| aten::conj(&aten::transpose_int(x, -2, -1)?);
+    let flipped = |x: &Tensor| aten::resolve_conj(&aten::conj(&aten::transpose_int(x, -2, -1)?)?);
     let lower = if upper { flipped(factor)? } else { factor.clone() };
     let solved = |b: &Tensor| aten::linalg_solve_triangular(&lower, b, false, true, false);
     // only the sum of a matrix and its conjugate transpose matters to the factor
@@ -328,6 +329,7 @@ pub(crate) fn averaged(t: &Tensor, dims: impl Reduced, keepdim: bool) -> Result<
     aten::mean_dim(t, dims.dims(), keepdim, None)
 }
 
+#[allow(clippy::too_many_arguments, reason = "the schema's arguments")]
 pub(crate) fn trilinear(
     a: &Tensor,
     b: &Tensor,

@@ -39,6 +39,7 @@ fn statistics(
 }
 
 /// Of a batch norm, in the direction of its operand.
+#[allow(clippy::too_many_arguments, reason = "the schema's arguments")]
 pub(crate) fn batch_norm_jvp<'a>(
     t: &Tensor,
     x: &Tensor,
@@ -67,6 +68,7 @@ pub(crate) fn batch_norm_jvp<'a>(
 }
 
 /// In the direction of its weight.
+#[allow(clippy::too_many_arguments, reason = "the schema's arguments")]
 pub(crate) fn batch_norm_weight_jvp<'a>(
     t: Option<&Tensor>,
     x: &Tensor,

@@ -2,7 +2,7 @@
 
 use super::super::error::AutogradError;
 use super::super::graph::is_differentiable;
-use super::tangent::{self, Carrying, laid_out};
+use super::tangent::{self, Carrying, laid_out, with_bits_of};
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
@@ -158,7 +158,8 @@ fn put(dual: &Tensor, tangent: &Tensor, level: &Arc<Level>) -> Result<()> {
     match crate::transforms::inside_batches(dual, Some(tangent))? {
         Some((inside, Some(tangent))) => put(&inside, &tangent, level),
         _ => {
-            dual.set_tangent(laid_out(tangent.clone(), dual)?, level);
+            let tangent = with_bits_of(tangent.clone(), dual)?;
+            dual.set_tangent(laid_out(tangent, dual)?, level);
             Ok(())
         }
     }

@@ -17,7 +17,7 @@ use crate::tensor::Tensor;
 pub(crate) type Pulled = Vec<(Tensor, Tensor)>;
 
 /// The tangents of results, of which `pull` gives gradients for cotangents. A gradient that does not
-/// depend on the cotangents is refused.
+/// depend on the cotangents, and is not zero, is refused.
 pub(crate) fn through(
     results: &[Option<Tensor>],
     pull: &dyn Fn(&[Option<Tensor>]) -> Result<Pulled>,
@@ -27,7 +27,7 @@ pub(crate) fn through(
         let _grad = GradGuard::set(true);
         let dummy = |t: &Option<Tensor>| match t {
             Some(t) => {
-                let u = aten::zeros_like(t, None, None, None, None, None)?;
+                let u = aten::ones_like(t, None, None, None, None, None)?;
                 u.mark_requires_grad(true);
                 Ok(Some(u))
             }
@@ -41,7 +41,10 @@ pub(crate) fn through(
     let mut directions = Vec::new();
     for (g, t) in pulled {
         if !g.requires_grad() {
-            // it was computed by what records nothing, and zeros would be a guess
+            if is_zero(&g)? {
+                continue;
+            }
+            // it was computed by what records nothing
             return Err(AutogradError::NoKernel { op: String::new(), made: None }.into());
         }
         directions.push(Some(fit(&t, &g)?));
@@ -59,6 +62,19 @@ pub(crate) fn through(
     };
     let mut found = grad_with(&outputs, &inputs, &options)?.into_iter();
     Ok(dummies.iter().map(|u| u.as_ref().and_then(|_| found.next().flatten())).collect())
+}
+
+/// Whether a gradient for ones, which does not depend on them, is zero, as far as one can see.
+fn is_zero(g: &Tensor) -> Result<bool> {
+    if g.is_zerotensor() {
+        return Ok(true);
+    }
+    let readable = g.extra().is_none() && g.device().is_cpu();
+    if !readable || crate::modes::tracer::current().is_some() {
+        return Ok(false);
+    }
+    let _grad = GradGuard::set(false);
+    Ok(aten::count_nonzero(g, None)?.item::<i64>()? == 0)
 }
 
 /// A tangent of the sizes and the dtype of a gradient that is not yet summed and converted.

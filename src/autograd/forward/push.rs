@@ -117,14 +117,14 @@ pub(super) fn refusal(op: &str) -> Error {
 /// Gives the results of a call their tangents.
 pub(crate) fn end(operator: &Operator, pushing: &Pushing, results: &mut dyn Results) -> Result<()> {
     let Operator { rule, form, .. } = operator;
-    let mut all: Vec<(usize, Tensor)> = Vec::new();
-    results.tensors(&mut |at, t| {
-        if rule.outputs.get(at).copied().unwrap_or(false) {
-            all.push((at, t.clone()));
-        }
-    });
+    // what a formula may read, and what gets a tangent
+    let mut whole: Vec<(usize, Tensor)> = Vec::new();
+    results.tensors(&mut |at, t| whole.push((at, t.clone())));
+    let differentiable = |at: &usize| rule.outputs.get(*at).copied().unwrap_or(false);
+    let all: Vec<(usize, Tensor)> =
+        whole.iter().filter(|(at, _)| differentiable(at)).cloned().collect();
     let rest = Carrying::set(false);
-    let pushed = pushing.pushed(operator, &all);
+    let pushed = pushing.pushed(operator, &all, &whole);
     let op = operator.schema.name.base();
     let pushed = pushed.map_err(|e| super::by_gradient::explained(e, op))?;
     let mut fitted = Vec::with_capacity(all.len());
@@ -184,12 +184,13 @@ impl Pushing {
         &self,
         operator: &Operator,
         results: &[(usize, Tensor)],
+        whole: &[(usize, Tensor)],
     ) -> Result<Vec<Option<Tensor>>> {
         match operator.rule.forward {
             Forward::Linear => self.linear(operator, results),
-            Forward::ElementWise => self.element_wise(operator, results),
+            Forward::ElementWise => self.element_wise(operator, results, whole),
             Forward::Formula { reads, push: formula } => {
-                let read = |what: &What| saved::plain(*what, &self.args, results, operator.schema);
+                let read = |what: &What| saved::plain(*what, &self.args, whole, operator.schema);
                 let saved: Vec<Saved> = reads.iter().map(read).collect::<Result<_>>()?;
                 let push = Push {
                     b: Backward { grads: &[], saved: &saved, wanted: u64::MAX },
@@ -203,7 +204,7 @@ impl Pushing {
             Forward::ByGradient => {
                 let rule = operator.rule;
                 let active = self.active(rule);
-                let saved = self.saved(operator, results, active)?;
+                let saved = self.saved(operator, whole, active)?;
                 let places = places(operator, results);
                 let pull = |grads: &[Option<Tensor>]| {
                     let mut out = Grads::default();
@@ -244,11 +245,9 @@ impl Pushing {
         results: &[(usize, Tensor)],
         active: u64,
     ) -> Result<Vec<Saved>> {
-        let each = |save: &Save| {
-            match save.users & active == 0 {
-                true => Ok(Saved::None),
-                false => saved::plain(save.what, &self.args, results, operator.schema),
-            }
+        let each = |save: &Save| match save.users & active == 0 {
+            true => Ok(Saved::None),
+            false => saved::plain(save.what, &self.args, results, operator.schema),
         };
         operator.rule.saves.iter().map(each).collect()
     }
@@ -308,11 +307,12 @@ impl Pushing {
         &self,
         operator: &Operator,
         results: &[(usize, Tensor)],
+        whole: &[(usize, Tensor)],
     ) -> Result<Vec<Option<Tensor>>> {
         let Some((_, out)) = results.first() else { return Ok(Vec::new()) };
         let rule = operator.rule;
         let active = self.active(rule);
-        let saved = self.saved(operator, results, active)?;
+        let saved = self.saved(operator, whole, active)?;
         let mut sum = Sum::default();
         for (slot, at) in rule.inputs.iter().enumerate() {
             let Tangents::One(t) = &self.tangents[*at] else { continue };
@@ -356,6 +356,9 @@ impl Pushing {
             if form == Form::Functional {
                 tangent = aten::clone(&tangent, None)?;
             }
+        }
+        if form == Form::Functional {
+            tangent = tangent::with_bits_of(tangent, t)?;
         }
         let shares = |l: &Tensor| l.shares_storage_with(&tangent);
         let shared = self.tangents.iter().any(|all| match all {

@@ -77,6 +77,25 @@ pub(super) fn laid_out(tangent: Tensor, primal: &Tensor) -> Result<Tensor> {
     aten::copy_(&fresh, &tangent, false)
 }
 
+/// A tangent that stands for the conjugate or the negation of its memory where its primal does, so
+/// that operators that read the memory give the tangent of what they give.
+pub(super) fn with_bits_of(tangent: Tensor, primal: &Tensor) -> Result<Tensor> {
+    let mut tangent = tangent;
+    if tangent.is_conj() != primal.is_conj() {
+        tangent = match primal.is_conj() {
+            true => aten::_conj(&aten::resolve_conj(&aten::_conj(&tangent)?)?)?,
+            false => aten::resolve_conj(&tangent)?,
+        };
+    }
+    if tangent.is_neg() != primal.is_neg() {
+        tangent = match primal.is_neg() {
+            true => aten::_neg_view(&aten::resolve_neg(&aten::_neg_view(&tangent)?)?)?,
+            false => aten::resolve_neg(&tangent)?,
+        };
+    }
+    Ok(tangent)
+}
+
 /// A tensor that knows of its memory no more than the sizes: layouts are those of what is inside.
 fn is_opaque(t: &Tensor) -> bool {
     t.extra().is_some()

@@ -94,7 +94,10 @@ fn what_a_dual_tensor_is() -> Result<()> {
         "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.",
     );
     let kept = dual_level(|| {
-        contains(&refused(DualLevel::enter()), "Nested forward mode AD is not supported at the moment");
+        contains(
+            &refused(DualLevel::enter()),
+            "Nested forward mode AD is not supported at the moment",
+        );
         let d = make_dual(&p, &v)?;
         assert!(d.base().is_some_and(|b| b.is_same(&p)) && d.shares_storage_with(&p));
         assert!(unpack_dual(&d)?.tangent.unwrap().is_same(&v));
@@ -154,7 +157,10 @@ fn what_is_written() -> Result<()> {
         assert_eq!(tangent(&d).unwrap(), [10.0, 20.0]);
         let y = d.add(1)?;
         y.mul_(5)?;
-        assert_eq!((tangent(&y).unwrap(), tangent(&d).unwrap()), (vec![50.0, 100.0], vec![10.0, 20.0]));
+        assert_eq!(
+            (tangent(&y).unwrap(), tangent(&d).unwrap()),
+            (vec![50.0, 100.0], vec![10.0, 20.0])
+        );
         // a formula that reads what was written over
         let z = d.mul(1)?;
         z.pow_(2)?;

@@ -43,6 +43,9 @@ use Order::{First, Second};
 #[derive(Default)]
 struct Checks(Vec<String>);
 
+/// What tangents do not go through.
+const REFUSED: [&str; 2] = ["cdist", "embedding_bag"];
+
 type Outputs = Result<Vec<Tensor>>;
 
 impl Checks {
@@ -86,8 +89,9 @@ impl Checks {
         let wanting = || -> Result<Vec<Tensor>> {
             inputs.iter().map(|t| t.detach()?.requires_grad_(true)).collect()
         };
+        let check_forward_ad = !REFUSED.iter().any(|r| name.starts_with(r));
         let options =
-            Gradcheck { atol: 1e-5, rtol: 1e-4, check_forward_ad: true, ..Gradcheck::default() };
+            Gradcheck { atol: 1e-5, rtol: 1e-4, check_forward_ad, ..Gradcheck::default() };
         let first = wanting().and_then(|x| gradcheck(&f, &x, &options));
         let second = match (&first, order) {
             (Ok(()), Second) => wanting().and_then(|x| gradgradcheck(&f, &x, &options)),
