@@ -342,7 +342,7 @@ pub enum AutogradError {
     )]
     NoDualLevel,
     /// A dual tensor of integers.
-    #[error("Expected {what} to be floating point or complex, but got: {dtype}")]
+    #[error("Expected {what} to be floating point or complex, but got: torch.{dtype}")]
     DualDType {
         /// Primal or tangent.
         what: &'static str,

@@ -12,6 +12,7 @@ use crate::dispatch::grad_enabled;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
+use straightline_catalog::Scalar;
 
 /// Gradients, each with the tangent of what it is the gradient of.
 pub(crate) type Pulled = Vec<(Tensor, Tensor)>;
@@ -23,32 +24,27 @@ pub(crate) fn through(
     pull: &dyn Fn(&[Option<Tensor>]) -> Result<Pulled>,
 ) -> Result<Vec<Option<Tensor>>> {
     let create_graph = grad_enabled();
-    let (dummies, pulled) = {
-        let _grad = GradGuard::set(true);
-        let dummy = |t: &Option<Tensor>| match t {
-            Some(t) => {
-                let u = aten::ones_like(t, None, None, None, None, None)?;
-                u.mark_requires_grad(true);
-                Ok(Some(u))
-            }
-            None => Ok(None),
-        };
-        let dummies: Vec<Option<Tensor>> = results.iter().map(dummy).collect::<Result<_>>()?;
-        let pulled = pull(&dummies)?;
-        (dummies, pulled)
-    };
+    let (dummies, pulled) = pulled_by(results, pull, Scalar::Int(0))?;
     let mut outputs = Vec::new();
     let mut directions = Vec::new();
+    let mut constant = false;
     for (g, t) in pulled {
-        if !g.requires_grad() {
-            if is_zero(&g)? {
-                continue;
+        match g.requires_grad() {
+            true => {
+                directions.push(Some(fit(&t, &g)?));
+                outputs.push(g);
             }
-            // it was computed by what records nothing
-            return Err(AutogradError::NoKernel { op: String::new(), made: None }.into());
+            false => constant = true,
         }
-        directions.push(Some(fit(&t, &g)?));
-        outputs.push(g);
+    }
+    if constant {
+        // zero for all cotangents, or computed by what records nothing
+        let (_, again) = pulled_by(results, pull, Scalar::Int(1))?;
+        for (g, _) in again.iter().filter(|(g, _)| !g.requires_grad()) {
+            if !is_zero(g)? {
+                return Err(AutogradError::NoKernel { op: String::new(), made: None }.into());
+            }
+        }
     }
     let inputs: Vec<Tensor> = dummies.iter().flatten().cloned().collect();
     if outputs.is_empty() || inputs.is_empty() {
@@ -62,6 +58,26 @@ pub(crate) fn through(
     };
     let mut found = grad_with(&outputs, &inputs, &options)?.into_iter();
     Ok(dummies.iter().map(|u| u.as_ref().and_then(|_| found.next().flatten())).collect())
+}
+
+/// Cotangents that are variables with this value, and what they are pulled back to.
+fn pulled_by(
+    results: &[Option<Tensor>],
+    pull: &dyn Fn(&[Option<Tensor>]) -> Result<Pulled>,
+    value: Scalar,
+) -> Result<(Vec<Option<Tensor>>, Pulled)> {
+    let _grad = GradGuard::set(true);
+    let cotangent = |t: &Option<Tensor>| match t {
+        Some(t) => {
+            let u = aten::full_like(t, value, None, None, None, None, None)?;
+            u.mark_requires_grad(true);
+            Ok(Some(u))
+        }
+        None => Ok(None),
+    };
+    let cotangents: Vec<Option<Tensor>> = results.iter().map(cotangent).collect::<Result<_>>()?;
+    let pulled = pull(&cotangents)?;
+    Ok((cotangents, pulled))
 }
 
 /// Whether a gradient for ones, which does not depend on them, is zero, as far as one can see.
