@@ -163,7 +163,7 @@ pub(crate) fn end(operator: &Operator, pushing: &Pushing, results: &mut dyn Resu
             // a kernel that gives its operand as it is
             let own = graph::cut(t);
             if t.requires_grad()
-                && let Some(edge) = t.history().grad_fn.clone()
+                && let Some(edge) = t.own_grad_fn()
             {
                 graph::set_edge(&own, edge);
             }
