@@ -15,12 +15,6 @@ use straightline::{DType, ErrorKind, Result, Tensor};
 /// Operators that a batch is refused of, and why.
 type Refused = BTreeMap<String, String>;
 
-/// Calls whose gradient is none: gradients of `embedding` that are scaled by how often an index
-/// occurs.
-fn is_scaled(case: &Case) -> bool {
-    case.op.starts_with("aten::embedding") && matches!(case.stack.get(3), Some(Value::Bool(true)))
-}
-
 /// Calls of `embedding` whose gradient is not that of what they compute: the padding gets none, or
 /// it is scaled. Tangents go through as they are.
 fn is_no_adjoint(case: &Case) -> bool {
