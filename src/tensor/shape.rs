@@ -126,7 +126,7 @@ const _: fn(&TensorImpl) = |t| {
         device: _,
         contiguous: _,
         wrapped_number: _,
-        requires_grad: _,
+        takes_part: _,
         computed: _,
         settled: _,
         held: _,
