@@ -2,7 +2,7 @@
 
 use super::error::AutogradError;
 use super::grad_fn::GradFn;
-use super::graph;
+use super::leaf;
 use super::validate;
 use super::view;
 use crate::error::Result;
@@ -52,7 +52,7 @@ pub struct GradientEdge {
 pub fn get_gradient_edge(t: &Tensor) -> Result<GradientEdge> {
     match view::gradient_edge(t)? {
         Some(edge) => {
-            Ok(GradientEdge { node: GradFn(graph::node_of(&edge)), output_nr: edge.nr })
+            Ok(GradientEdge { node: GradFn(leaf::node_of(&edge)), output_nr: edge.nr })
         }
         None => Err(AutogradError::Setting(
             "It is not possible to get the gradient edge for a Tensor that does not require gradients".into(),

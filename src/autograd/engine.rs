@@ -5,7 +5,6 @@
 //! recursion, since graphs are deep. It runs on the thread that asked for it.
 
 use super::anomaly;
-use super::graph;
 use super::hooks;
 use super::leaf;
 use super::mode::GradGuard;
