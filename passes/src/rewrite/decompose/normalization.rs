@@ -71,23 +71,29 @@ fn native_layer_norm(s: &mut Site<'_>) -> Option<Replacements> {
 
 fn native_layer_norm_backward(s: &mut Site<'_>) -> Option<Replacements> {
     let a: args::native_layer_norm_backward<Id> = s.args()?;
-    let [g, x, mean, rstd] = [a.grad_out, a.input, a.mean, a.rstd].map(|t| s.lift(t));
-    let rank = s.meta(x).sizes.len();
-    let over = a.normalized_shape.len();
-    if s.meta(x).numel() == 0 || over == 0 || over > rank {
+    let sizes = s.meta(a.input).sizes.clone();
+    let (rank, over) = (sizes.len(), a.normalized_shape.len());
+    if s.meta(a.input).numel() == 0 || over == 0 || over > rank {
         return None;
     }
     let (outer, inner): (Vec<usize>, Vec<usize>) = (0..rank).partition(|d| *d < rank - over);
-    let n: i64 = inner.iter().map(|d| s.meta(x).sizes[*d]).product();
+    let mut rows = sizes.clone();
+    inner.iter().for_each(|d| rows[*d] = 1);
+    let is = |t: Id, wanted: &[i64]| s.meta(t).sizes.as_slice() == wanted;
+    let fits = is(a.grad_out, &sizes)
+        && is(a.mean, &rows)
+        && is(a.rstd, &rows)
+        && a.weight.is_none_or(|w| is(w, &sizes[rank - over..]));
+    if !fits {
+        return None;
+    }
+    let [g, x, mean, rstd] = [a.grad_out, a.input, a.mean, a.rstd].map(|t| s.lift(t));
+    let n: i64 = inner.iter().map(|d| sizes[*d]).product();
     let centered = s.sub(x, mean);
     let y = s.mul(centered, rstd);
     let [wants_x, wants_w, wants_b] = a.output_mask[..] else { return None };
-    let mut results = Replacements::from_elem(None, 3);
-    let declared = s.call.results.clone();
-    let give = |s: &mut Site<'_>, v: Id, at: usize| {
-        let v = s.convert(v, declared[at].dtype);
-        Some(s.reshape(v, &declared[at].sizes))
-    };
+    // those that are not asked for are no results
+    let mut given = Vec::new();
     if wants_x {
         let h = match a.weight {
             Some(w) => {
@@ -106,19 +112,28 @@ fn native_layer_norm_backward(s: &mut Site<'_>) -> Option<Replacements> {
         let along = s.mul(y, slope);
         let rest = s.sub(h, level);
         let rest = s.sub(rest, along);
-        let dx = s.mul(rest, rstd);
-        results[0] = give(s, dx, 0);
+        given.push(s.mul(rest, rstd));
     }
+    let over_rows = |s: &mut Site<'_>, v: Id| match outer.is_empty() {
+        true => v,
+        false => s.sum(v, &outer, false),
+    };
     if wants_w && a.weight.is_some() {
         let gy = s.mul(g, y);
-        let dw = if outer.is_empty() { gy } else { s.sum(gy, &outer, false) };
-        results[1] = give(s, dw, 1);
+        given.push(over_rows(s, gy));
     }
     if wants_b && a.bias.is_some() {
-        let db = if outer.is_empty() { g } else { s.sum(g, &outer, false) };
-        results[2] = give(s, db, 2);
+        given.push(over_rows(s, g));
     }
-    Some(results)
+    let declared = s.call.results.clone();
+    if given.len() != declared.len() {
+        return None;
+    }
+    let each = given.into_iter().zip(declared.iter()).map(|(v, meta)| {
+        let v = s.convert(v, meta.dtype);
+        Some(s.reshape(v, &meta.sizes))
+    });
+    Some(each.collect())
 }
 
 /// Each value in the dtype of the result that it replaces.

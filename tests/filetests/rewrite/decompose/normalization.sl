@@ -28,9 +28,9 @@ graph(%g: f32[2,64], %x: f32[2,64], %m: f32[2,1], %r: f32[2,1], %w: f32[64], %b:
   %dx: f32[2,64], %dw: f32[64], %db: f32[64] = aten::native_layer_norm_backward(%g, %x, normalized_shape=[64], %m, %r, %w, %b, output_mask=[true, true, true])
   return %dx, %dw, %db
 }
+// check: aten::sum.dim_IntList(%g, dim=[0], keepdim=false, dtype=none)
 // check: aten::sub.Tensor(%x, %m, alpha=1)
 // check: aten::mul.Tensor(%g, %w)
-// check: aten::sum.dim_IntList(%g, dim=[0], keepdim=false, dtype=none)
 // not: native_layer_norm_backward
 
 // run: rewrite decompose
