@@ -1,6 +1,7 @@
 //! Whether an output may take the place of the tensor whose new value it is.
 
 use super::loops::*;
+use super::verify::touched;
 
 impl Schedule {
     /// Whether output buffer `output` may lie in the very memory of `old`, an input or a parameter
@@ -30,27 +31,12 @@ fn may_fail(kernel: &Kernel) -> bool {
 
 /// Whether a step reads or writes such a buffer.
 fn touches(step: &Step, is: &dyn Fn(BufferId) -> bool) -> bool {
-    match step {
-        Step::Kernel(k) => k.stages.iter().flat_map(|s| &s.body).any(|i| match &i.op {
-            Op::Load { mem: Mem::Buffer(b), .. }
-            | Op::Store { mem: Mem::Buffer(b), .. }
-            | Op::Update { mem: Mem::Buffer(b), .. } => is(*b),
-            _ => false,
-        }),
-        Step::Extern(Extern::Matmul(m)) => [Some(&m.a), Some(&m.b), Some(&m.out)]
-            .into_iter()
-            .chain([m.bias.as_ref(), m.residual.as_ref()])
-            .flatten()
-            .any(|v| is(v.buffer)),
-        Step::Extern(Extern::Op { inputs, outputs, .. }) => {
-            inputs.iter().chain(outputs).any(|v| is(v.buffer))
-        }
-    }
+    touched(step).into_iter().any(is)
 }
 
 /// Whether a kernel writes each element of the new buffer once, and reads of the old one at most
 /// the element that it writes next.
-fn writes_over(
+pub(crate) fn writes_over(
     kernel: &Kernel,
     is_new: &dyn Fn(BufferId) -> bool,
     is_old: &dyn Fn(BufferId) -> bool,
@@ -58,16 +44,18 @@ fn writes_over(
     let stages = kernel.stages.iter().enumerate();
     let all: Vec<(usize, &Op)> =
         stages.flat_map(|(at, s)| s.body.iter().map(move |i| (at, &i.op))).collect();
-    let mut stores = all.iter().filter_map(|(at, op)| match op {
-        Op::Store { mem: Mem::Buffer(b), index, .. } if is_new(*b) => Some((*at, index)),
+    let mut stores = all.iter().enumerate().filter_map(|(place, (at, op))| match op {
+        Op::Store { mem: Mem::Buffer(b), index, .. } if is_new(*b) => Some((place, *at, index)),
         _ => None,
     });
-    let (Some((at, index)), None) = (stores.next(), stores.next()) else { return false };
+    let (Some((place, at, index)), None) = (stores.next(), stores.next()) else { return false };
     let axes = kernel.grid.iter().chain(&kernel.stages[at].axes);
     let once =
         index.dynamic.is_empty() && axes.filter(|a| a.extent > 1).all(|a| index.stride(a.id) != 0);
-    once && all.iter().all(|(of, op)| match op {
-        Op::Load { mem: Mem::Buffer(b), index: from } if is_old(*b) => *of == at && from == index,
+    once && all.iter().enumerate().all(|(here, (of, op))| match op {
+        Op::Load { mem: Mem::Buffer(b), index: from } if is_old(*b) => {
+            *of == at && here < place && from == index
+        }
         Op::Load { mem: Mem::Buffer(b), .. } | Op::Update { mem: Mem::Buffer(b), .. } => {
             !is_new(*b) && !is_old(*b)
         }
@@ -125,6 +113,24 @@ mod tests {
             g.set_outputs(&[y, z.ok()?]);
             Some(())
         }));
+    }
+
+    #[test]
+    fn a_chain_of_intermediates_lies_in_one_place() {
+        let plan = of(|g, m| {
+            let x = g.input("x", m.clone());
+            let mut y = x;
+            // products keep the kernels apart
+            for _ in 0..3 {
+                y = g.call(Call::mm, vec![Arg::Tensor(y), Arg::Tensor(x)], [m.clone()]).ok()?;
+                y = g.call(Call::exp, vec![Arg::Tensor(y)], [m.clone()]).ok()?;
+            }
+            y = g.call(Call::mm, vec![Arg::Tensor(y), Arg::Tensor(x)], [m.clone()]).ok()?;
+            g.set_outputs(&[y]);
+            Some(())
+        });
+        // a product's result, over which the exponential lies, and the next product's
+        assert_eq!(plan.arena_bytes, 2 * 8 * 8 * 4);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::memory::{Block, place};
 use super::program::{Def, Program, Source, V};
 use super::results::bind_results;
 use super::verify::verify_schedule;
-use super::{ScheduleError, ScheduleOptions, checks, matmul, node_label, order};
+use super::{ScheduleError, ScheduleOptions, checks, in_place, matmul, node_label, order};
 use crate::ir::graph::{Graph, NodeId, NodeKind, ValueRef};
 use crate::ir::view::view_strides;
 use crate::ir::{self, Dims, layout};
@@ -405,7 +405,7 @@ impl Planner<'_> {
                 }
             });
         }
-        let arena_bytes = self.place(spans);
+        let arena_bytes = self.place(spans, &steps);
         let mut schedule = Schedule {
             buffers: std::mem::take(&mut self.buffers),
             steps,
@@ -486,17 +486,42 @@ impl Planner<'_> {
         spans
     }
 
-    fn place(&mut self, spans: BTreeMap<BufferId, (usize, usize)>) -> usize {
-        let blocks: Vec<Block> = spans
-            .iter()
-            .map(|(id, (first, last))| {
-                let b = &self.buffers[id.0 as usize];
-                Block { bytes: b.len * b.dtype.size(), first: *first, last: *last }
-            })
-            .collect();
+    /// Gives intermediates their memory. What a kernel computes element by element lies where an
+    /// intermediate lay that nothing needs any more.
+    fn place(&mut self, spans: BTreeMap<BufferId, (usize, usize)>, steps: &[Step]) -> usize {
+        let bytes = |id: BufferId| {
+            let b = &self.buffers[id.0 as usize];
+            b.len * b.dtype.size()
+        };
+        let mut blocks: Vec<Block> = Vec::new();
+        let mut homes: Vec<(BufferId, usize)> = Vec::new();
+        // the last buffer of each block
+        let mut tails: Vec<BufferId> = Vec::new();
+        let mut by_age: Vec<_> =
+            spans.iter().map(|(id, (first, last))| (*first, *id, *last)).collect();
+        by_age.sort_unstable();
+        for (first, id, last) in by_age {
+            let over = match &steps[first] {
+                Step::Kernel(k) => (0..blocks.len()).find(|home| {
+                    let old = tails[*home];
+                    blocks[*home].last == first
+                        && blocks[*home].bytes == bytes(id)
+                        && self.buffers[old.0 as usize].dtype == self.buffers[id.0 as usize].dtype
+                        && in_place::writes_over(k, &|b| b == id, &|b| b == old)
+                }),
+                Step::Extern(_) => None,
+            };
+            let home = over.unwrap_or_else(|| {
+                blocks.push(Block { bytes: bytes(id), first, last });
+                tails.push(id);
+                blocks.len() - 1
+            });
+            (blocks[home].last, tails[home]) = (last, id);
+            homes.push((id, home));
+        }
         let (offsets, end) = place(&blocks);
-        for (id, offset) in spans.keys().zip(offsets) {
-            self.buffers[id.0 as usize].kind = BufferKind::Arena { offset };
+        for (id, home) in homes {
+            self.buffers[id.0 as usize].kind = BufferKind::Arena { offset: offsets[home] };
         }
         end
     }

@@ -3,6 +3,7 @@
 mod bounds;
 mod scatter;
 
+use super::in_place::writes_over;
 use super::loops::*;
 use crate::ir::{DType, layout};
 use bounds::{check, loaded};
@@ -227,7 +228,7 @@ fn verify_extern(s: &Schedule, e: &Extern) -> Result<(), String> {
 }
 
 /// The buffers that a step touches.
-fn touched(step: &Step) -> Vec<BufferId> {
+pub(super) fn touched(step: &Step) -> Vec<BufferId> {
     match step {
         Step::Kernel(k) => k
             .stages
@@ -261,19 +262,29 @@ fn verify_arena(s: &Schedule) -> Result<(), ScheduleViolation> {
             spans.entry(b).or_insert((i, i)).1 = i;
         }
     }
-    let mut blocks: Vec<(usize, usize, usize, usize)> = Vec::new();
+    let mut blocks: Vec<(BufferId, usize, usize, usize, usize)> = Vec::new();
+    // what a kernel computes element by element may lie where it reads
+    let over = |new: BufferId, old: BufferId, step: usize| match &s.steps[step] {
+        Step::Kernel(k) => writes_over(k, &|b| b == new, &|b| b == old),
+        Step::Extern(_) => false,
+    };
     for (id, (first, last)) in spans {
         let b = s.buffer(id);
         if let BufferKind::Arena { offset } = b.kind {
             let end = offset + b.len * b.dtype.size();
             let fits = offset % 64 == 0 && end <= s.arena_bytes;
-            let clash =
-                blocks.iter().any(|o| o.0 <= last && first <= o.1 && o.2 < end && offset < o.3);
+            let clash = blocks.iter().any(|&(other, begun, ended, from, to)| {
+                let apart = ended < first || last < begun || end <= from || to <= offset;
+                let same = (from, to) == (offset, end);
+                let follows = same && ended == first && over(id, other, first);
+                let precedes = same && last == begun && over(other, id, begun);
+                !(apart || follows || precedes)
+            });
             if !fits || clash {
                 let what = format!("arena range {offset}..{end} of `{}` is not free", b.name);
                 return Err(ScheduleViolation { step: first, what });
             }
-            blocks.push((first, last, offset, end));
+            blocks.push((id, first, last, offset, end));
         }
     }
     Ok(())
