@@ -263,6 +263,26 @@ struct CopySlices {
 }
 
 impl CopySlices {
+    /// A copy of a gradient, in memory of the kind of `like`, that is laid out as the base, so that
+    /// the steps mean the same in it; and the part of it that was written.
+    fn laid_out(&self, grad: &Tensor, like: &Tensor) -> Result<(Tensor, Tensor)> {
+        let (sizes, dtype) = (&self.base.sizes, Some(grad.dtype()));
+        // gaps do no harm: a sample of a batch may have some
+        let mut dims = sizes.iter().zip(&self.base_strides);
+        let fresh = match dims.all(|(size, stride)| *size < 2 || *stride != 0) {
+            true => {
+                aten::new_empty_strided(like, sizes, &self.base_strides, dtype, None, None, None)?
+            }
+            false => aten::new_empty(like, sizes, dtype, None, None, None)?,
+        };
+        let result = aten::copy_(&fresh, grad, false)?;
+        let mut slice = result.clone();
+        for step in &self.steps {
+            slice = step.take(&slice)?;
+        }
+        Ok((result, slice))
+    }
+
     fn function(&self) -> Option<Arc<Node>> {
         self.function.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -283,32 +303,23 @@ impl Function for CopySlices {
         let none = || std::iter::repeat_with(|| None).take(node.edges.len()).collect();
         let Some(grad) = grads.into_iter().next().flatten() else { return Ok(none()) };
         let Some(function) = self.function() else { return Err(graph::twice(node)) };
-        // a copy laid out as the base, so that the steps mean the same in it
-        let result = {
-            let sizes = &self.base.sizes;
-            let fresh =
-                aten::new_empty_strided(&grad, sizes, &self.base_strides, None, None, None, None)?;
-            // gaps do no harm: a sample of a batch may have some
-            let mut dims = sizes.iter().zip(&self.base_strides);
-            let fresh = match dims.all(|(size, stride)| *size < 2 || *stride != 0) {
-                true => fresh,
-                false => aten::new_empty(&grad, sizes, None, None, None, None)?,
-            };
-            aten::copy_(&fresh, &grad, false)?
-        };
-        let mut slice = result.clone();
-        for step in &self.steps {
-            slice = step.take(&slice)?;
-        }
+        let (mut result, mut slice) = self.laid_out(&grad, &grad)?;
         let inner = aten::clone(&slice, Some(MemoryFormat::Contiguous))?;
         let wanted_inside = |i: usize| i == 0 || wanted(i);
         let mut given =
             function.function.apply(&function, vec![Some(inner)], &wanted_inside, keep)?;
         let first = if given.is_empty() { None } else { given[0].take() };
         match first {
-            Some(g) => aten::copy_(&slice, &g, false)?,
-            None => aten::zero_(&slice)?,
-        };
+            Some(g) => match aten::copy_(&slice, &g, false) {
+                Ok(_) => {}
+                // a gradient that is batched although what arrived is not
+                Err(_) => {
+                    (result, slice) = self.laid_out(&grad, &g)?;
+                    aten::copy_(&slice, &g, false)?;
+                }
+            },
+            None => drop(aten::zero_(&slice)?),
+        }
         let rest = given.into_iter().skip(1);
         Ok(std::iter::once(Some(result)).chain(rest).collect())
     }

@@ -48,6 +48,7 @@ mod shape_inplace;
 mod support;
 mod threads;
 mod training;
+mod transformed_writes;
 mod transforms;
 mod updates;
 mod values;

@@ -128,28 +128,39 @@ fn laid_out(grad: &Tensor, strides: &[i64]) -> Result<Tensor> {
     aten::contiguous(grad, MemoryFormat::Contiguous)
 }
 
+/// Where the part begins in a gradient, whose memory is its own.
+fn place_in(grad: &Tensor, own_offset: i64, offset: Option<i64>) -> Option<i64> {
+    offset.map(|offset| grad.offset() + offset - own_offset)
+}
+
 /// The gradient of what `as_strided_scatter` writes over: zero in that part.
 pub(crate) fn as_strided_scatter_backward(
     grad: &Tensor,
     strides: &[i64],
+    own_offset: i64,
     part: &[i64],
     size: &[i64],
     stride: &[i64],
     offset: Option<i64>,
 ) -> Result<Tensor> {
     let zeros = zeros_of(grad, part)?;
-    aten::as_strided_scatter(&laid_out(grad, strides)?, &zeros, size, stride, offset)
+    let grad = laid_out(grad, strides)?;
+    let place = place_in(&grad, own_offset, offset);
+    aten::as_strided_scatter(&grad, &zeros, size, stride, place)
 }
 
 /// The gradient of what it writes: the part.
 pub(crate) fn as_strided_part(
     grad: &Tensor,
     strides: &[i64],
+    own_offset: i64,
     size: &[i64],
     stride: &[i64],
     offset: Option<i64>,
 ) -> Result<Tensor> {
-    aten::as_strided(&laid_out(grad, strides)?, size, stride, offset)
+    let grad = laid_out(grad, strides)?;
+    let place = place_in(&grad, own_offset, offset.or(Some(own_offset)));
+    aten::as_strided(&grad, size, stride, place)
 }
 
 /// One tensor's way through a memory.

@@ -7,7 +7,6 @@ use crate::error::Result;
 use crate::ops::aten;
 use crate::ops::common::wrap_dim;
 use crate::tensor::Tensor;
-use straightline_catalog::layout;
 
 /// Moves the dimensions that arguments name by one.
 fn shift(call: &Call<'_>, args: &mut [Value], names: &[&str], rank: usize) -> Result<()> {
@@ -174,30 +173,6 @@ pub(super) fn repeat(call: &Call<'_>) -> Result<Option<Results>> {
     let value = super::pointwise::aligned(call, t, times.len())?;
     times.insert(0, 1);
     Ok(Some(vec![aten::repeat(&value, &times)?.into()]))
-}
-
-pub(super) fn as_strided(call: &Call<'_>) -> Result<Option<Results>> {
-    let (value, Some(bdim)) = call.inside(call.tensor(0)?) else { return Ok(None) };
-    let (mut sizes, mut strides) = (call.ints(1)?, call.ints(2)?);
-    sizes.insert(0, call.size);
-    strides.insert(0, value.strides()[bdim]);
-    // where the first sample begins is where the batched tensor says that it begins
-    let offset = match call.args.get(3) {
-        Some(Value::Int(n)) => *n,
-        _ => value.offset(),
-    };
-    Ok(Some(vec![aten::as_strided(&value, &sizes, &strides, Some(offset))?.into()]))
-}
-
-pub(super) fn new_empty_strided(call: &Call<'_>) -> Result<Option<Results>> {
-    let (mut sizes, mut strides) = (call.ints(1)?, call.ints(2)?);
-    let Some(extent) = layout::checked_extent(&sizes, &strides, 0) else { return Ok(None) };
-    sizes.insert(0, call.size);
-    strides.insert(0, extent as i64);
-    let mut args = call.mapped(|t| call.front_or_own(t))?;
-    args[1] = Value::IntList(sizes);
-    args[2] = Value::IntList(strides);
-    call.again(args).map(Some)
 }
 
 /// Gradients of views: `(grad, sizes of the operand, dimensions ...)`.

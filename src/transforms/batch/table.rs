@@ -2,8 +2,8 @@
 
 use super::given::{Call, Results};
 use super::lists::{ALONG, FOLDED, SIZED};
-use super::shapes;
 use super::{index, losses, nn, pointwise, products, reduce};
+use super::{shapes, strided};
 use crate::dispatch::Value;
 use crate::error::Result;
 use std::collections::HashMap;
@@ -155,8 +155,9 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
         (&["expand"], shapes::expand),
         (&["squeeze"], shapes::squeeze),
         (&["repeat"], shapes::repeat),
-        (&["as_strided"], shapes::as_strided),
-        (&["new_empty_strided"], shapes::new_empty_strided),
+        (&["as_strided"], strided::as_strided),
+        (&["as_strided_scatter"], strided::as_strided_scatter),
+        (&["new_empty_strided"], strided::new_empty_strided),
         (
             &["select_backward", "slice_backward", "diagonal_backward", "unfold_backward"],
             shapes::view_gradient,
