@@ -428,6 +428,12 @@ impl Error {
         Error::new(ErrorKind::LinAlg(message.into()))
     }
 
+    /// A tensor of inference mode would be written outside of it.
+    #[cold]
+    pub(crate) fn inference_write() -> Error {
+        crate::autograd::AutogradError::InferenceWrite.into()
+    }
+
     pub(crate) fn runtime(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Runtime(message.into()))
     }

@@ -94,7 +94,13 @@ pub use tensor::{
 pub use testing::assert_close;
 pub use threads::{num_threads, set_num_threads};
 /// Functions of functions: gradients, Jacobians and batches (`torch.func`).
-pub use transforms as func;
+pub mod func {
+    pub use crate::nn::{
+        FunctionalOptions, functional_call, functional_call_with, stack_module_state,
+    };
+    #[doc(inline)]
+    pub use crate::transforms::*;
+}
 
 /// The README's code, as a test.
 #[cfg(doctest)]

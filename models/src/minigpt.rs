@@ -178,7 +178,7 @@ fn linear(make: Make<'_>, name: &str, outputs: i64, inputs: i64) -> Result<Linea
 
 fn layer_norm(make: Make<'_>, name: &str, width: i64) -> Result<LayerNorm> {
     let mut layer = LayerNorm::new(width)?;
-    layer.weight = Parameter::new(&make(&format!("{name}.weight"), &[width])?)?;
+    layer.weight = Some(Parameter::new(&make(&format!("{name}.weight"), &[width])?)?);
     layer.bias = Some(Parameter::new(&make(&format!("{name}.bias"), &[width])?)?);
     Ok(layer)
 }

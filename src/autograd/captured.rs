@@ -24,7 +24,7 @@ pub(crate) fn adopt(stand_in: &Tensor, real: &Tensor) {
         Some(rest) => (rest.hooks.clone(), rest.after.clone()),
         None => return,
     };
-    if !hooks.is_empty() || after.is_some() {
+    if !hooks.is_empty() || !after.is_empty() {
         let mut state = stand_in.history();
         let rest = state.rest();
         (rest.hooks, rest.after) = (hooks, after);

@@ -1,11 +1,14 @@
 //! Checkpoints: values are computed again in the backward pass instead of being kept.
 
-use super::error::AutogradError;
+use super::error::{AutogradError, Made};
 use super::graph;
 use super::hooks::saved_tensors_hooks;
 use super::mode::GradGuard;
+use super::saved::described;
 use crate::error::Result;
+use crate::modes::autocast;
 use crate::tensor::{Generator, Tensor};
+use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a checkpointed call knows of itself.
@@ -14,12 +17,18 @@ struct Frame {
     saved: Mutex<usize>,
     /// What the second run saved, until the gradients have used it.
     again: Mutex<Option<Vec<Option<Tensor>>>>,
-    run: Box<dyn Fn() -> Result<Vec<Tensor>> + Send + Sync>,
+    run: Box<dyn Fn(&[Tensor]) -> Result<Vec<Tensor>> + Send + Sync>,
+    inputs: Vec<Tensor>,
+    /// How often the memory of each had been written.
+    versions: Vec<u64>,
     state: Tensor,
+    autocast: autocast::Settings,
+    line: &'static Location<'static>,
 }
 
 /// Runs `f` and keeps none of the tensors that its gradients need: the first of them that a
-/// backward pass asks for makes it run again. Random numbers are drawn again from the same state.
+/// backward pass asks for makes it run again. Random numbers are drawn again from the same state, and
+/// autocast is what it was.
 /// PyTorch's `checkpoint(use_reentrant=False)`, and the only form there is: the reentrant one, which
 /// PyTorch advises against, refuses `grad` and `inputs`, loses gradients where no input wants one, and
 /// has nothing that this one lacks. In a function that is compiled it does nothing: there
@@ -27,7 +36,8 @@ struct Frame {
 ///
 /// # Errors
 ///
-/// Those of `f`; in the backward pass, that `f` does something else the second time.
+/// Those of `f`; in the backward pass, that `f` does something else the second time, or that an input
+/// was written meanwhile.
 ///
 /// ```
 /// use straightline::{autograd::checkpoint, tensor, Tensor};
@@ -39,6 +49,7 @@ struct Frame {
 /// assert!((x.grad().unwrap().item::<f32>()? - expected).abs() < 1e-6);
 /// # Ok::<(), straightline::Error>(())
 /// ```
+#[track_caller]
 pub fn checkpoint(
     f: impl Fn(&[Tensor]) -> Result<Vec<Tensor>> + Send + Sync + 'static,
     inputs: &[Tensor],
@@ -48,12 +59,16 @@ pub fn checkpoint(
         return f(inputs);
     }
     let f = Arc::new(f);
-    let (again, kept) = (f.clone(), inputs.to_vec());
+    let again = f.clone();
     let frame = Arc::new(Frame {
         saved: Mutex::new(0),
         again: Mutex::new(None),
-        run: Box::new(move || again(&kept)),
+        run: Box::new(move |inputs| again(inputs)),
+        inputs: inputs.to_vec(),
+        versions: inputs.iter().map(Tensor::writes).collect(),
         state: Generator::default_cpu().state()?,
+        autocast: autocast::Settings::now(),
+        line: Location::caller(),
     });
     let (packing, unpacking) = (frame.clone(), frame);
     saved_tensors_hooks(
@@ -83,7 +98,27 @@ impl Frame {
         }
     }
 
+    /// An input is what the first run has seen.
+    fn check(&self) -> Result<()> {
+        for (t, before) in self.inputs.iter().zip(&self.versions) {
+            if t.writes() != *before {
+                return Err(AutogradError::Modified {
+                    tensor: described(t),
+                    output: None,
+                    version: t.writes(),
+                    expected: *before,
+                    saved_by: Made { op: "checkpoint".into(), line: Some(self.line) },
+                    written_by: None,
+                }
+                .into());
+            }
+        }
+        Ok(())
+    }
+
     fn compute(&self) -> Result<Vec<Option<Tensor>>> {
+        self.check()?;
+        let _autocast = self.autocast.enter();
         let values = Arc::new(Mutex::new(Vec::new()));
         let sink = values.clone();
         let _grad = GradGuard::set(true);
@@ -97,7 +132,7 @@ impl Frame {
                 Ok(())
             },
             |()| Err(crate::Error::runtime("a recomputed graph is not differentiated")),
-            || (self.run)(),
+            || (self.run)(&self.inputs),
         );
         generator.set_state(&state)?;
         results?;

@@ -199,6 +199,12 @@ pub enum AutogradError {
          `no_grad` instead of `inference_mode`."
     )]
     Inference,
+    /// A tensor of inference mode would be written outside of it.
+    #[error(
+        "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal tensor \
+         before doing inplace update. See https://github.com/pytorch/rfcs/pull/17 for more details."
+    )]
+    InferenceWrite,
     /// A leaf that wants a gradient would be overwritten.
     #[error("a {}leaf Variable that requires grad {} in an in-place operation.", if *.view { "view of a " } else { "" }, if *.dirty { "has been used" } else { "is being used" })]
     Leaf {

@@ -60,13 +60,7 @@ impl HookHandle {
         match self.at {
             At::Several(all) => all.into_iter().for_each(HookHandle::remove),
             At::Leaf(t) => t.history().rest().hooks.retain(|(other, _)| *other != id),
-            At::After(t) => {
-                let mut state = t.history();
-                let rest = state.rest();
-                if rest.after.as_ref().is_some_and(|(other, _)| *other == id) {
-                    rest.after = None;
-                }
-            }
+            At::After(t) => t.history().rest().after.retain(|(other, _)| *other != id),
             At::Node(node) => {
                 if let Some(mut hooks) = node.hooks() {
                     hooks.tensor.retain(|(other, ..)| *other != id);
@@ -125,7 +119,8 @@ impl Tensor {
     }
 
     /// Runs `hook` on a leaf each time that a gradient has been added to it: an optimiser's step
-    /// there frees each gradient as soon as it is complete. A second hook replaces the first.
+    /// there frees each gradient as soon as it is complete. Several hooks run in the order in which
+    /// they were registered.
     ///
     /// # Errors
     ///
@@ -155,7 +150,7 @@ impl Tensor {
             return refuse("post accumulate grad hooks cannot be registered on non-leaf tensors");
         }
         let id = new_id();
-        self.history().rest().after = Some((id, Arc::new(hook)));
+        self.history().rest().after.push((id, Arc::new(hook)));
         Ok(HookHandle { id, at: At::After(self.clone()) })
     }
 

@@ -104,7 +104,7 @@ impl Function for AccumulateGrad {
                 }
             }
         }
-        if let Some((_, hook)) = after {
+        for (_, hook) in after {
             hook(leaf)?;
         }
         Ok(Vec::new())

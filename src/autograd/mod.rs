@@ -71,6 +71,7 @@ pub use function::{Context, Function, Outputs};
 pub use grad_fn::{GradFn, live_nodes};
 pub use gradcheck::{Gradcheck, gradcheck, gradgradcheck};
 pub use hooks::{HookHandle, saved_tensors_hooks};
+pub(crate) use mode::Recorded;
 pub use mode::{
     GradGuard, enable_grad, inference_mode, is_grad_enabled, is_inference_mode, no_grad,
 };

@@ -102,3 +102,19 @@ pub fn inference_mode<R>(f: impl FnOnce() -> R) -> R {
     let _below = dispatch::BelowAutograd::enter();
     f()
 }
+
+/// Out of inference mode while it lives: what a transform records within it is recorded.
+pub(crate) struct Recorded {
+    _above: dispatch::AboveAutograd,
+    _inference: inference::Guard,
+}
+
+impl Recorded {
+    /// `None` where this thread is in no inference mode.
+    pub(crate) fn enter() -> Option<Recorded> {
+        is_inference_mode().then(|| Recorded {
+            _inference: inference::Guard::set(false),
+            _above: dispatch::AboveAutograd::enter(),
+        })
+    }
+}

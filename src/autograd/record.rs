@@ -12,7 +12,7 @@ use super::saved::{self, Kept, SavedTensor};
 use super::view;
 use crate::dispatch::around::{Around, Given, Results};
 use crate::dispatch::{
-    BelowAutograd, OperatorHandle, Value, forward_enabled, grad_enabled, handle_of, line,
+    BelowAutograd, LinePin, OperatorHandle, Value, forward_enabled, grad_enabled, handle_of, line,
 };
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
@@ -430,6 +430,7 @@ impl Function for RuleFunction {
             }
             at += length;
         }
+        let _line = LinePin::set(node.line);
         let mut out = Grads::default();
         let b = Backward { grads: &grads, saved: &unpacked, wanted: bits };
         (self.rule.backward)(&b, &mut out)?;

@@ -161,10 +161,11 @@ impl SavedTensor {
             Origin::Result(nr) => Some(Edge::new(node.clone(), nr)),
             Origin::Operand { .. } => t.own_grad_fn(),
         };
-        let wrote = now.as_ref().filter(|e| e.id() != node.id());
-        let sizes: Vec<String> = t.sizes().iter().map(ToString::to_string).collect();
+        // what the node has an edge to made the tensor, and somebody else wrote it unseen
+        let made_it = |e: &Edge| node.edges.iter().flatten().any(|before| before.id() == e.id());
+        let wrote = now.as_ref().filter(|e| e.id() != node.id() && !made_it(e));
         AutogradError::Modified {
-            tensor: format!("torch.{}Tensor [{}]", legacy_name(t.dtype()), sizes.join(", ")),
+            tensor: described(t),
             output: now.as_ref().map(|e| (e.nr, graph::forward_name(&leaf::node_of(e)))),
             version: version.saturating_sub(self.version),
             expected: 0,
@@ -315,6 +316,12 @@ impl Kept {
             }
         })
     }
+}
+
+/// PyTorch's type and the sizes, `torch.FloatTensor [2]`.
+pub(super) fn described(t: &Tensor) -> String {
+    let sizes: Vec<String> = t.sizes().iter().map(ToString::to_string).collect();
+    format!("torch.{}Tensor [{}]", legacy_name(t.dtype()), sizes.join(", "))
 }
 
 /// `Float` of `torch.FloatTensor`.

@@ -100,9 +100,9 @@ pub(super) fn capture_or_perform<I: TensorTree, O: TensorTree>(
     wanted: Wanted,
 ) -> Result<Outcome<O>> {
     let _pin = default_dtype::pin(default_dtype::default_dtype());
-    let mut merge = MergedStorages::new();
+    let (mut merge, mut bind) = (MergedStorages::new(), wanted.joint);
     for _ in 0..ATTEMPTS {
-        match attempt(f, inputs, &merge, wanted)? {
+        match attempt(f, inputs, &merge, wanted, &mut bind)? {
             Ok(outcome) => return Ok(outcome),
             Err(more) => merge = more,
         }
@@ -112,12 +112,14 @@ pub(super) fn capture_or_perform<I: TensorTree, O: TensorTree>(
     ))
 }
 
-/// The capture, or the storages that must be merged for it.
+/// The capture, or the storages that must be merged for it. `bind` says whether `.grad`s that the
+/// function reads are arguments.
 fn attempt<I: TensorTree, O: TensorTree>(
     f: &dyn Fn(&I) -> Result<O>,
     inputs: &I,
     merge: &MergedStorages,
     wanted: Wanted,
+    bind: &mut bool,
 ) -> Result<Result<Outcome<O>, MergedStorages>> {
     let tls = TlsKeySets::current();
     // start the dispatcher first, so that its registrations are not attributed to the function
@@ -139,6 +141,9 @@ fn attempt<I: TensorTree, O: TensorTree>(
     if let Some(e) = failed {
         return Err(e);
     }
+    if *bind {
+        outside::bind_gradients(index);
+    }
     let ran = {
         let _on = recording();
         let run = || outside::run(|| operators::returned(|| f(&stand_ins)));
@@ -150,6 +155,10 @@ fn attempt<I: TensorTree, O: TensorTree>(
     };
     let gradients = outside::take_gradients();
     let mut conflicts = functionalize::conflicts();
+    if conflicts.is_none() && tape::reached_twice(&gradients) {
+        *bind = false;
+        conflicts = Some(merge.clone());
+    }
     let mut eager = outside::left_eager();
     if conflicts.is_none() && eager.is_none() {
         eager = tape::refusal(&gradients, &stand_ins, inputs)
@@ -179,6 +188,7 @@ fn attempt<I: TensorTree, O: TensorTree>(
     drop(scope);
     let mut arguments = Vec::new();
     flat::visit(inputs, &mut |t| arguments.push(t));
+    arguments.extend(tape::arguments(&gradients));
     let mut result = Vec::new();
     if let Ok((_, output, _)) = &done {
         flat::visit(output, &mut |t| result.push(t));
@@ -340,6 +350,7 @@ fn finish<I: TensorTree, O: TensorTree>(
     let roots = values.iter().map(|v| root(&recording.graph, *v)).collect();
     let mut shapes = Vec::new();
     flat::visit(inputs, &mut |t| shapes.push(t.meta()));
+    shapes.extend(tape::arguments(gradients).iter().map(|t| t.meta()));
     let merged = sources.inputs.iter().any(|s| matches!(s, InputSlot::Merged { .. }));
     Ok(Traced {
         graph: recording.graph,

@@ -29,6 +29,8 @@ pub(super) struct Guards {
     /// The closed-over tensors: their shapes and memory, which may change in place, and which
     /// handles refer to them.
     closed: Vec<Closed>,
+    /// How many arguments the function has; the other inputs are `.grad`s.
+    own: usize,
     /// `.grad` of tensors that the function reads it of, and their hooks.
     grads: Vec<GradUse>,
     /// The questions that the function asked.
@@ -77,13 +79,15 @@ impl AliasGuard {
 }
 
 /// The alias guards of a captured function, `reaches` of whose arguments are more than the
-/// arguments.
+/// arguments. What comes after its `own` arguments lies alone.
 fn alias_guards(
     inputs: &[&Tensor],
+    own: usize,
     leaves: &[LeafUse],
     reaches: &[(usize, Range<i64>)],
 ) -> Vec<AliasGuard> {
     let mut out = Vec::new();
+    let alone = |owner: &Owner| matches!(owner, Owner::Input(i) if *i >= own);
     for (argument, reach) in reaches {
         let itself = |l: &LeafUse| match l.owner {
             Owner::Input(i) => i == *argument,
@@ -108,7 +112,8 @@ fn alias_guards(
             let seen = matches!(b.owner, Owner::Input(_)) && k <= i;
             // merged for reading only: memory beside one of them was reached
             let matters = a.written || b.written || (a.merged && b.merged);
-            if seen || !matters || matches!(b.owner, Owner::Merged(_)) {
+            let apart = alone(&a.owner) || alone(&b.owner);
+            if seen || !matters || apart || matches!(b.owner, Owner::Merged(_)) {
                 continue;
             }
             let mut guard =
@@ -198,14 +203,19 @@ impl Guards {
         };
         let reaches: Vec<_> =
             traced.map_or(Vec::new(), |t| t.slots.iter().filter_map(reaches).collect());
+        let grads = traced.map_or(Vec::new(), |t| t.grads.clone());
+        let bound = tape::bound(&grads, inputs).unwrap_or_default();
+        let (own, all) = (inputs.len(), tape::extended(inputs, &bound));
+        let inputs = &all[..];
         Guards {
+            own,
             inputs: inputs.iter().map(|t| InputGuard::of(t)).collect(),
             tls,
             autocast: autocast::fingerprint(tls),
-            aliases: traced.map_or(Vec::new(), |t| alias_guards(inputs, &t.leaves, &reaches)),
+            aliases: traced.map_or(Vec::new(), |t| alias_guards(inputs, own, &t.leaves, &reaches)),
             reaches,
             closed,
-            grads: traced.map_or(Vec::new(), |t| t.grads.clone()),
+            grads,
             answers: asked.iter().map(|a| Answer::new(a, inputs)).collect(),
             operators: Operators::new(traced.map_or(&Surroundings::default(), |t| &t.surroundings)),
         }
@@ -214,6 +224,14 @@ impl Guards {
     /// Whether the variant serves these inputs on this thread.
     #[inline]
     pub(super) fn hold(&self, inputs: &[&Tensor], tls: TlsKeySets) -> bool {
+        match tape::binds(&self.grads) {
+            false => self.hold_for(inputs, tls),
+            true => self.with_bound(inputs, |all| self.hold_for(all, tls)).unwrap_or(false),
+        }
+    }
+
+    #[inline]
+    fn hold_for(&self, inputs: &[&Tensor], tls: TlsKeySets) -> bool {
         self.inputs.len() == inputs.len()
             && self.tls == tls
             && (self.autocast == 0 || self.autocast == autocast::fingerprint(tls))
@@ -229,17 +247,32 @@ impl Guards {
     /// Whether the variant fails to serve these inputs only because handles to closed-over tensors
     /// have been dropped.
     pub(super) fn hold_but_for_handles(&self, inputs: &[&Tensor], tls: TlsKeySets) -> bool {
-        self.inputs.len() == inputs.len()
-            && self.tls == tls
-            && self.autocast == autocast::fingerprint(tls)
-            && self.inputs.iter().zip(inputs).all(|(g, t)| g.holds(t))
-            && self.aliases.iter().all(|g| g.holds(inputs))
-            && self.unreachable(inputs).is_none()
-            && self.closed.iter().any(Closed::given_up)
-            && self.closed.iter().all(Closed::lies_as_before)
-            && self.grads.iter().all(|g| tape::misses(g, inputs).is_none())
-            && self.answers.iter().all(|a| a.holds(inputs))
-            && self.operators.hold()
+        let hold = |inputs: &[&Tensor]| {
+            self.inputs.len() == inputs.len()
+                && self.tls == tls
+                && self.autocast == autocast::fingerprint(tls)
+                && self.inputs.iter().zip(inputs).all(|(g, t)| g.holds(t))
+                && self.aliases.iter().all(|g| g.holds(inputs))
+                && self.unreachable(inputs).is_none()
+                && self.closed.iter().any(Closed::given_up)
+                && self.closed.iter().all(Closed::lies_as_before)
+                && self.grads.iter().all(|g| tape::misses(g, inputs).is_none())
+                && self.answers.iter().all(|a| a.holds(inputs))
+                && self.operators.hold()
+        };
+        self.with_bound(inputs, hold).unwrap_or(false)
+    }
+
+    /// What holds of the arguments with the `.grad`s that a call uses; `None` where one of these is
+    /// missing, or lies where others do.
+    fn with_bound<R>(&self, inputs: &[&Tensor], f: impl FnOnce(&[&Tensor]) -> R) -> Option<R> {
+        if self.own != inputs.len() {
+            return None;
+        }
+        let bound = tape::bound(&self.grads, inputs)?;
+        let closed = self.closed.iter().map(Closed::tensor);
+        let alone = tape::are_alone(&bound, inputs, closed);
+        alone.then(|| f(&tape::extended(inputs, &bound)))
     }
 
     /// Records that the closed-over tensors are still in use.
@@ -269,9 +302,16 @@ impl Guards {
 
     /// Why the guards do not hold.
     pub(super) fn explain_miss(&self, inputs: &[&Tensor], tls: TlsKeySets) -> String {
-        if self.inputs.len() != inputs.len() {
-            return format!("{} tensor inputs, was {}", inputs.len(), self.inputs.len());
+        if self.own != inputs.len() {
+            return format!("{} tensor inputs, was {}", inputs.len(), self.own);
         }
+        self.with_bound(inputs, |all| self.explain(all, tls)).unwrap_or_else(|| {
+            "`.grad` of a tensor is missing, or is in use elsewhere, and the function reads it"
+                .into()
+        })
+    }
+
+    fn explain(&self, inputs: &[&Tensor], tls: TlsKeySets) -> String {
         if self.tls != tls {
             return format!(
                 "the thread's dispatch keys are +{} -{}, were +{} -{}",

@@ -27,6 +27,17 @@ fn argument(t: &Tensor) -> Result<ArgPtr> {
 impl Executable {
     /// Runs the plan. The guards have been checked.
     pub(super) fn run(&self, arguments: &[&Tensor]) -> Result<Results> {
+        if tape::binds(&self.traced.grads) {
+            let bound = tape::bound(&self.traced.grads, arguments);
+            let bound =
+                bound.ok_or_else(|| Error::runtime("a `.grad` is gone since the call began"))?;
+            return self.run_with(&tape::extended(arguments, &bound));
+        }
+        self.run_with(arguments)
+    }
+
+    /// The same with all that the function was given.
+    fn run_with(&self, arguments: &[&Tensor]) -> Result<Results> {
         let slots = &self.traced.slots;
         let mut results = match slots.is_empty() {
             true => self.run_on(arguments, arguments)?,

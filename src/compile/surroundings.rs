@@ -76,6 +76,10 @@ impl Closed {
         self.handles.store(usize::MAX, Ordering::Relaxed);
     }
 
+    pub(super) fn tensor(&self) -> &Tensor {
+        &self.tensor
+    }
+
     pub(super) fn is_of(&self, t: &Tensor) -> bool {
         self.tensor.same_handle(t)
     }
@@ -160,6 +164,7 @@ impl Answer {
             Answer::Other(Asked::Threads(n)) => {
                 straightline_runtime::cpu::threads::num_threads() == *n
             }
+            Answer::Other(Asked::Flag(flag, then)) => flag.load(Ordering::Relaxed) == *then,
             Answer::Other(Asked::Autocast(low)) => autocast::low_precisions() == *low,
             Answer::Other(Asked::Registrations(then)) => generation(Ordering::Acquire) == *then,
             Answer::Other(Asked::Kernels(op, keys)) => op.kernel_keys() == *keys,
@@ -210,6 +215,10 @@ impl Answer {
                     "kernels use another number of threads than {n}, and the function asks for it"
                 )
             }
+            Answer::Other(Asked::Flag(_, training)) => format!(
+                "a module is in {} mode, and the function asks for it",
+                if *training { "evaluation" } else { "training" }
+            ),
             Answer::Other(Asked::Autocast(_)) => {
                 "autocast has another low precision, and the function asks for it".into()
             }

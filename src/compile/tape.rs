@@ -14,6 +14,7 @@ use crate::modes::functionalize::{self, Owner};
 use crate::modes::outside::{self, Asked, Gradient};
 use crate::modes::tracer;
 use crate::tensor::{Held, Tensor};
+use smallvec::SmallVec;
 use straightline_catalog::{TensorMeta, layout};
 use straightline_passes::ir::graph::ValueRef;
 
@@ -78,14 +79,73 @@ pub(super) fn uses(gradients: &[Gradient], results: &mut Vec<Tensor>) -> Vec<Gra
             }
         };
         let before = || g.touched.before.clone().map(Held::new);
+        let bound = g.touched.argument().map(|(index, _)| index);
         all.push(GradUse {
             target: g.touched.owner.clone(),
-            before: g.touched.read.then(before),
+            before: (g.touched.read && bound.is_none()).then(before),
+            bound,
             hooks: g.touched.hooks.clone(),
             after,
         });
     }
+    all.sort_by_key(|used| used.bound.unwrap_or(usize::MAX));
     all
+}
+
+/// Each `.grad` that is an argument, in order.
+pub(super) fn arguments(gradients: &[Gradient]) -> Vec<&Tensor> {
+    let mut all: Vec<_> = gradients.iter().filter_map(|g| g.touched.argument()).collect();
+    all.sort_by_key(|(index, _)| *index);
+    all.into_iter().map(|(_, t)| t).collect()
+}
+
+/// Whether the function has a `.grad` that is an argument in another way as well.
+pub(super) fn reached_twice(gradients: &[Gradient]) -> bool {
+    let bound: Vec<_> = gradients.iter().filter_map(|g| g.touched.argument()).collect();
+    let same = |leaf: &functionalize::Leaf| {
+        let mut here = bound.iter().filter(|(_, t)| leaf.real.same_handle(t));
+        here.any(|(index, _)| !matches!(leaf.owner, Owner::Input(i) if i == *index))
+    };
+    !bound.is_empty() && functionalize::leaves().iter().any(same)
+}
+
+/// What a call is given besides its arguments: `.grad` of the tensors of which it is one.
+pub(super) type Bound = SmallVec<[Tensor; 8]>;
+
+/// Whether there is any.
+#[inline]
+pub(super) fn binds(grads: &[GradUse]) -> bool {
+    grads.first().is_some_and(|used| used.bound.is_some())
+}
+
+/// What they are now; `None` where one is missing.
+pub(super) fn bound(grads: &[GradUse], arguments: &[&Tensor]) -> Option<Bound> {
+    let used = grads.iter().filter(|used| used.bound.is_some());
+    used.map(|used| outside::grad_of(tensor(&used.target, arguments)?)).collect()
+}
+
+/// Arguments, and what a call is given besides.
+pub(super) fn extended<'a>(
+    arguments: &[&'a Tensor],
+    bound: &'a Bound,
+) -> SmallVec<[&'a Tensor; 16]> {
+    arguments.iter().copied().chain(bound).collect()
+}
+
+/// Whether each of them is a tensor of its own, in memory of its own.
+pub(super) fn are_alone<'a>(
+    bound: &'a Bound,
+    arguments: &[&'a Tensor],
+    closed_over: impl Iterator<Item = &'a Tensor> + Clone,
+) -> bool {
+    let alone = |(at, t): (usize, &Tensor)| {
+        // the other handle is that of the tensor whose gradient it is
+        let known = t.outside_handles() <= 2
+            || (bound[..at].iter().chain(arguments.iter().copied()).chain(closed_over.clone()))
+                .all(|other| !other.same_handle(t));
+        known && t.storage().is_unshared()
+    };
+    bound.iter().enumerate().all(alone)
 }
 
 /// That arguments whose `.grad` matters are no other arguments and no closed-over tensors as well.
@@ -132,7 +192,9 @@ pub(super) fn misses(used: &GradUse, inputs: &[&Tensor]) -> Option<&'static str>
         }
     }
     match used.hooks.is_empty() {
-        true => t.history().rest.as_ref().is_some_and(|r| !r.hooks.is_empty() || r.after.is_some()),
+        true => {
+            t.history().rest.as_ref().is_some_and(|r| !r.hooks.is_empty() || !r.after.is_empty())
+        }
         false => outside::hooks_of(t) != used.hooks,
     }
     .then_some("a tensor has other hooks, which a backward pass in the function runs")

@@ -113,6 +113,8 @@ pub(super) struct GradUse {
     pub(super) target: Owner,
     /// What it has to be when a call begins, if the function read it.
     pub(super) before: Option<Option<Held>>,
+    /// Which argument what a call finds there is, after those of the function.
+    pub(super) bound: Option<usize>,
     /// The hooks of the tensor, which were captured.
     pub(super) hooks: Vec<u64>,
     /// What a call puts there: nothing, or one of [`Traced::outputs`].

@@ -314,15 +314,23 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// The checkpoint of the last step, if there is any.
+    /// The checkpoint of the last step, if there is any. A file that cannot be read, since a disk was
+    /// full or a copy has not come to its end, is warned of, and the one before it is taken.
     ///
     /// # Errors
-    /// The folder or the file cannot be read.
+    /// The folder cannot be read, or none of the files.
     #[track_caller]
     pub fn latest(&self) -> Result<Option<Checkpoint>> {
-        match self.steps()?.last() {
-            Some(step) => Checkpoint::load(self.path(*step)).map(Some),
-            None => Ok(None),
+        let mut failed = None;
+        for step in self.steps()?.iter().rev() {
+            match Checkpoint::load(self.path(*step)) {
+                Ok(checkpoint) => return Ok(Some(checkpoint)),
+                Err(e) => {
+                    tracing::warn!("the checkpoint of step {step} is left out: {e}");
+                    failed.get_or_insert(e);
+                }
+            }
         }
+        failed.map_or(Ok(None), Err)
     }
 }

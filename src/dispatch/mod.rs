@@ -91,8 +91,8 @@ pub use straightline_catalog::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 pub use straightline_catalog::{Effects, similar_operators};
 pub use table::{Provenance, rule_for};
 pub(crate) use tls::{
-    AboveAutograd, BelowAutograd, Lines, count_levels, forward_enabled, grad_enabled, line,
-    set_forward_enabled, set_grad_enabled,
+    AboveAutograd, BelowAutograd, LinePin, Lines, count_levels, forward_enabled, grad_enabled,
+    line, set_forward_enabled, set_grad_enabled,
 };
 pub use tls::{ExcludeGuard, ForceKeySetGuard, IncludeGuard, TlsKeySets, call_count, set_excluded};
 pub use trace::{TRACE_VARIABLE, TraceGuard, capture};

@@ -1,7 +1,11 @@
 //! What the current thread adds to and takes from every call, and the guards that change it.
 
+mod lines;
+
 use super::watcher::{Question, asked};
 use super::{record, recursion};
+pub(crate) use lines::{LinePin, Lines, line};
+pub(super) use lines::{LineScope, watched};
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -37,6 +41,8 @@ struct Local {
     deep: Cell<usize>,
     reasons: Cell<u8>,
     line: Cell<Option<&'static Location<'static>>>,
+    /// Whether calls leave the line as it is.
+    pinned: Cell<bool>,
     /// Grad mode.
     grad: Cell<bool>,
     /// Whether tangents are carried on.
@@ -54,6 +60,7 @@ thread_local! {
             deep: Cell::new(0),
             reasons: Cell::new(FRESH),
             line: Cell::new(None),
+            pinned: Cell::new(false),
             grad: Cell::new(true),
             forward: Cell::new(true),
             below: Cell::new(0),
@@ -139,54 +146,6 @@ pub(super) fn reasons() -> u8 {
 pub(super) fn set_reason(reason: u8, on: bool) {
     let others = reasons() & !reason;
     LOCAL.with(|l| l.set_reasons(if on { others | reason } else { others }));
-}
-
-/// Records the lines that call operators on this thread while it lives.
-pub(crate) struct Lines {
-    on_this_thread: PhantomData<*const ()>,
-}
-
-impl Lines {
-    pub(crate) fn noted() -> Lines {
-        set_reason(LINES, true);
-        Lines { on_this_thread: PhantomData }
-    }
-}
-
-impl Drop for Lines {
-    fn drop(&mut self) {
-        set_reason(LINES, false);
-        LOCAL.with(|l| l.line.set(None));
-    }
-}
-
-/// The line of a call that somebody watches. It stays while [`Lines`] are noted; otherwise it goes
-/// with the call, so that no later one takes it for its own.
-pub(super) struct WatchedLine {
-    before: Option<&'static Location<'static>>,
-    on_this_thread: PhantomData<*const ()>,
-}
-
-impl WatchedLine {
-    pub(super) fn enter(at: &'static Location<'static>) -> WatchedLine {
-        let before = LOCAL.with(|l| l.line.replace(Some(at)));
-        WatchedLine { before, on_this_thread: PhantomData }
-    }
-}
-
-impl Drop for WatchedLine {
-    fn drop(&mut self) {
-        let _ = LOCAL.try_with(|l| {
-            if l.reasons.get() & LINES == 0 {
-                l.line.set(self.before);
-            }
-        });
-    }
-}
-
-/// The line of the operator call that began last, while [`Lines`] are noted.
-pub(crate) fn line() -> Option<&'static Location<'static>> {
-    LOCAL.with(|l| l.line.get())
 }
 
 impl Local {
@@ -305,34 +264,6 @@ impl Drop for AboveAutograd {
             }
             l.set_silent();
         });
-    }
-}
-
-/// While it lives, the line of user code that the outermost call came from is known.
-pub(crate) struct LineScope {
-    set: bool,
-    on_this_thread: PhantomData<*const ()>,
-}
-
-impl LineScope {
-    #[inline]
-    pub(super) fn enter(at: &'static Location<'static>) -> LineScope {
-        LOCAL.with(|l| {
-            let set = l.line.get().is_none();
-            if set {
-                l.line.set(Some(at));
-            }
-            LineScope { set, on_this_thread: PhantomData }
-        })
-    }
-}
-
-impl Drop for LineScope {
-    #[inline]
-    fn drop(&mut self) {
-        if self.set {
-            let _ = LOCAL.try_with(|l| l.line.set(None));
-        }
     }
 }
 

@@ -25,7 +25,11 @@
 //! ```
 //!
 //! A compiled function is `Send + Sync`, and its calls may run at the same time on several threads.
-//! What it closes over is read anew at every call, so an update of a weight in place is seen.
+//! The tensors that it closes over are read anew at every call, so an update of a weight in place is
+//! seen. **Rust values are not**: a counter, a flag or a field that the function reads is read once,
+//! when it is captured. What changes from call to call is a tensor. Of the values that the library
+//! itself has, the modes of its modules (`train()`, `eval()`) are noticed, and
+//! [`training`](super::training) says what of optimisers is.
 //!
 //! # Guards and variants
 //!

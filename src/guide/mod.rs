@@ -3,14 +3,15 @@
 //!
 //! 1. [`tensors`]: making, reading, indexing and computing with them.
 //! 2. [`dispatcher`]: how a call finds its kernel, and how to watch and change that.
+//! 3. [`gradients`]: gradients of what tensors compute.
+//! 4. [`transforms`]: gradients and batches of functions.
 #![cfg_attr(
     feature = "compile",
-    doc = "3. [`compile`]: capturing a function once and running it as machine code.",
-    doc = "4. [`training`]: compiled steps, and compiled functions on the tape.",
-    doc = "5. [`custom_op`]: adding an operator of your own, eager and compiled."
+    doc = "5. [`compile`]: capturing a function once and running it as machine code.",
+    doc = "6. [`training`]: compiled steps, and compiled functions on the tape.",
+    doc = "7. [`custom_op`]: adding an operator of your own, eager and compiled."
 )]
-//! 6. [`backend`]: adding a device from outside the crate.
-//! 7. [`gradients`]: gradients of what tensors compute.
+//! 8. [`backend`]: adding a device from outside the crate.
 
 pub mod backend;
 #[cfg(feature = "compile")]
@@ -22,3 +23,4 @@ pub mod gradients;
 pub mod tensors;
 #[cfg(feature = "compile")]
 pub mod training;
+pub mod transforms;

@@ -34,10 +34,34 @@
 //! ```
 //!
 //! What such a function knows of gradients is guarded like the rest: which tensors want one, grad
-//! mode, the hooks of leaves, and `.grad` where it is read before it is set. A step that does not
-//! clear gradients has one variant for the first call, which finds none, and one for the others,
-//! which add to them. The loss that it returns comes out of a backward pass that has been made, so
+//! mode, the hooks of leaves, and whether there is a `.grad` where it is read before it is set. A step
+//! that does not clear gradients has one variant for the first call, which finds none, and one for
+//! the others, which add to those that they find; they may be cleared between calls. The loss that it returns comes out of a backward pass that has been made, so
 //! another one from there is the same error as in eager code.
+//!
+//! Rust values that a function reads, such as a counter or a flag of your own, are read once, when it
+//! is captured, and are constants from then on: what changes from call to call is a tensor, which the
+//! function closes over or is given. Modes of modules are noticed: after `train()` or `eval()` the
+//! next call captures the other variant, if the modules hold it as a [`Mode`](crate::nn::Mode), as
+//! the library's do. Learning-rate schedules and loss scalers count in Rust values, so they refuse to
+//! be captured: call them between steps.
+//!
+//! ```
+//! use std::sync::{Arc, Mutex};
+//! use straightline::nn::{BatchNorm1d, Layer, Module};
+//! use straightline::{Tensor, compile};
+//!
+//! let norm = Arc::new(Mutex::new(BatchNorm1d::new(3)?));
+//! let inside = norm.clone();
+//! let f = compile(move |x: &Tensor| inside.lock().unwrap().forward(x));
+//! let x = Tensor::randn([8, 3])?;
+//! let trained = f.call(&x)?;
+//! norm.lock().unwrap().eval();
+//! let judged = f.call(&x)?;
+//! assert_ne!(trained.to_vec2::<f32>()?, judged.to_vec2::<f32>()?);
+//! assert_eq!(f.variants(), 2);
+//! # Ok::<(), straightline::Error>(())
+//! ```
 //!
 //! # A function on the tape
 //!

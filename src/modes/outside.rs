@@ -6,12 +6,14 @@
 //! is noted even where the function swallows the error or could not be given one, and ends the
 //! capture.
 
+mod flags;
 mod gradients;
 mod kept;
 
+pub(crate) use flags::{asks_flag, sets_flag};
 pub(crate) use gradients::{
-    Gradient, check_history, grad_of, hooks_of, leave_eager, left_eager, meets_leaf, put_grad,
-    stands_for_computed, take_gradients, touches_grad,
+    Gradient, bind_gradients, check_history, grad_of, hooks_of, leave_eager, left_eager,
+    meets_leaf, put_grad, stands_for_computed, take_gradients, touches_grad,
 };
 pub(crate) use kept::{Kept, Remains};
 
@@ -27,8 +29,8 @@ use kept::{StandIn, escaped};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::panic::Location;
-use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Something that the function asked about tensors or the thread, which a later call may answer
 /// otherwise.
@@ -66,6 +68,8 @@ pub(crate) enum Asked {
     },
     /// How many threads kernels use.
     Threads(usize),
+    /// What a flag says, such as the mode of a module.
+    Flag(Arc<AtomicBool>, bool),
     /// What is registered, as of this generation: for an operator that there is not.
     Registrations(u64),
     /// The keys at which an operator has kernels.
@@ -158,6 +162,10 @@ struct Watch {
     used: HashMap<OperatorHandle, u64>,
     /// Tensors from outside whose `.grad` the function has read or set.
     touched: Vec<gradients::Touched>,
+    /// How many arguments there are, if each `.grad` that is read becomes one more.
+    bind_after: Option<usize>,
+    /// Flags that the function has set itself.
+    flags: Vec<Arc<AtomicBool>>,
     /// Why the function has to run eagerly, if it does with gradients what no replay repeats.
     eager: Option<String>,
     /// The thread's settings when the capture began.
@@ -187,6 +195,8 @@ pub(crate) fn begin() {
         constants: Vec::new(),
         used: HashMap::new(),
         touched: Vec::new(),
+        bind_after: None,
+        flags: Vec::new(),
         eager: None,
         autocast: autocast::low_precisions(),
         id,

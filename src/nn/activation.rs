@@ -1,5 +1,6 @@
 //! Activations and other layers without parameters, as layers for [`Sequential`](super::Sequential).
 
+use super::mode::Mode;
 use super::module::Layer;
 use super::parameter::Parameter;
 use crate::error::Result;
@@ -172,11 +173,11 @@ impl Layer for Flatten {
 macro_rules! dropouts {
     ($($(#[$doc:meta])* $name:ident |$x:ident, $p:ident, $training:ident| $call:expr;)*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, straightline_derive::Module)]
+        #[derive(Clone, Debug, straightline_derive::Module)]
         pub struct $name {
             p: f64,
             #[module(training)]
-            training: bool,
+            training: Mode,
         }
 
         impl $name {
@@ -191,14 +192,14 @@ macro_rules! dropouts {
                     (0.0..=1.0).contains(&p),
                     "dropout probability has to be between 0 and 1, but got {p}"
                 );
-                Ok($name { p, training: true })
+                Ok($name { p, training: Mode::training() })
             }
         }
 
         impl Layer for $name {
             #[track_caller]
             fn forward(&self, $x: &Tensor) -> Result<Tensor> {
-                let ($p, $training) = (self.p, self.training);
+                let ($p, $training) = (self.p, self.training.is_training());
                 $call
             }
         }

@@ -3,6 +3,7 @@
 use super::activation::Dropout;
 use super::init;
 use super::linear::Linear;
+use super::mode::Mode;
 use super::module::Layer;
 use super::norm::LayerNorm;
 use super::parameter::Parameter;
@@ -33,7 +34,7 @@ pub struct MultiheadAttention {
     dropout: f64,
     batch_first: bool,
     #[module(training)]
-    training: bool,
+    training: Mode,
 }
 
 /// What an attention does not look at.
@@ -86,7 +87,7 @@ impl MultiheadAttention {
             heads,
             dropout: 0.0,
             batch_first: false,
-            training: true,
+            training: Mode::training(),
         })
     }
 
@@ -157,7 +158,7 @@ impl MultiheadAttention {
     }
 
     fn dropout_now(&self) -> f64 {
-        if self.training { self.dropout } else { 0.0 }
+        if self.training.is_training() { self.dropout } else { 0.0 }
     }
 
     /// Queries, keys and values `[batch, heads, length, width / heads]`.

@@ -53,10 +53,12 @@ mod activation;
 mod attention;
 mod containers;
 mod conv;
+mod functional;
 pub mod init;
 mod linear;
 mod loss;
 mod mismatch;
+mod mode;
 mod module;
 mod norm;
 mod parameter;
@@ -74,6 +76,9 @@ pub use attention::{
 };
 pub use containers::{Lambda, ModuleDict, ModuleList, Sequential};
 pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d};
+pub use functional::{
+    FunctionalOptions, functional_call, functional_call_with, stack_module_state,
+};
 pub use linear::{Bilinear, Embedding, Linear};
 pub use loss::{
     BceLoss, BceWithLogitsLoss, CrossEntropyLoss, HingeEmbeddingLoss, HuberLoss, KlDivLoss, L1Loss,
@@ -81,9 +86,11 @@ pub use loss::{
     SoftMarginLoss, cosine_embedding_loss, ctc_loss, margin_ranking_loss, triplet_margin_loss,
 };
 pub use mismatch::{ShapeMismatch, StateDictMismatch};
+pub use mode::{Mode, TrainingFlag};
 pub use module::{Layer, Leaf, LeafMut, Module, StateDict, Visitor, VisitorMut};
 pub use norm::{
-    BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, InstanceNorm, LayerNorm, RmsNorm,
+    BatchNorm1d, BatchNorm2d, BatchNorm3d, BatchNormOptions, GroupNorm, InstanceNorm, LayerNorm,
+    RmsNorm,
 };
 pub use parameter::{Buffer, Parameter};
 pub use recurrent::{Gru, Lstm, Rnn, RnnOptions};

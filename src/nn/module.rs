@@ -1,6 +1,7 @@
 //! Modules: trees whose leaves are parameters and buffers.
 
 use super::mismatch::StateDictMismatch;
+use super::mode::TrainingFlag;
 use super::parameter::{Buffer, Parameter};
 use crate::autograd;
 use crate::error::{Error, ErrorKind, Result};
@@ -432,15 +433,24 @@ pub struct VisitorMut<'f> {
     see: &'f mut dyn FnMut(LeafMut<'_>),
 }
 
-impl VisitorMut<'_> {
+impl<'f> VisitorMut<'f> {
+    pub(super) fn new(see: &'f mut dyn FnMut(LeafMut<'_>)) -> VisitorMut<'f> {
+        VisitorMut { see }
+    }
+
     /// Goes into a part of the module.
     pub fn child<M: Module + ?Sized>(&mut self, part: &mut M) {
         part.visit_mut(self);
     }
 
     /// Shows the module's training flag.
-    pub fn training(&mut self, flag: &mut bool) {
-        (self.see)(LeafMut::Training(flag));
+    pub fn training(&mut self, flag: &mut impl TrainingFlag) {
+        let before = flag.is_on();
+        let mut on = before;
+        (self.see)(LeafMut::Training(&mut on));
+        if on != before {
+            flag.set(on);
+        }
     }
 
     fn leaf(&mut self, leaf: LeafMut<'_>) {
@@ -469,7 +479,7 @@ impl Module for Buffer {
 }
 
 /// The type's name without path and parameters.
-fn type_name<M: ?Sized>() -> String {
+pub(super) fn type_name<M: ?Sized>() -> String {
     let full = std::any::type_name::<M>();
     let plain = full.split('<').next().unwrap_or(full);
     plain.rsplit("::").next().unwrap_or(plain).to_owned()

@@ -1,5 +1,6 @@
 //! Normalisations: by batch, by layer, by group.
 
+use super::mode::Mode;
 use super::module::Layer;
 use super::parameter::{Buffer, Parameter};
 use crate::autograd::no_grad;
@@ -48,6 +49,87 @@ fn check_dims(x: &Tensor, dims: &[usize]) -> Result<()> {
     Ok(())
 }
 
+/// How a batch normalisation is made.
+///
+/// ```
+/// use straightline::nn::{BatchNorm1d, BatchNormOptions, Layer, Module};
+/// use straightline::{Tensor, func::vmap};
+/// let options = BatchNormOptions { track_running_stats: false, affine: false, ..Default::default() };
+/// let layer = BatchNorm1d::with_options(3, options)?;
+/// assert!(layer.parameters().is_empty() && layer.named_buffers().is_empty());
+/// // without running statistics, that all samples would share, it can be batched
+/// let y = vmap(|x: &Tensor| layer.forward(x))(&Tensor::randn([2, 4, 3])?)?;
+/// assert_eq!(y.sizes(), [2, 4, 3]);
+/// # Ok::<(), straightline::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BatchNormOptions {
+    /// What is added to the variance; 1e-5.
+    pub eps: f64,
+    /// The part that a batch has of the next running statistics; 0.1. `None` averages all batches
+    /// alike.
+    pub momentum: Option<f64>,
+    /// Whether channels are scaled and shifted by parameters; yes.
+    pub affine: bool,
+    /// Whether there are running statistics, by which evaluation mode normalises; yes. Without,
+    /// it normalises by the batch's own.
+    pub track_running_stats: bool,
+}
+
+impl Default for BatchNormOptions {
+    fn default() -> Self {
+        BatchNormOptions { eps: 1e-5, momentum: Some(0.1), affine: true, track_running_stats: true }
+    }
+}
+
+/// PyTorch's words for sizes.
+fn torch_size(x: &Tensor) -> String {
+    let sizes: Vec<String> = x.sizes().iter().map(ToString::to_string).collect();
+    format!("torch.Size([{}])", sizes.join(", "))
+}
+
+/// A batch normalisation of a tensor.
+#[track_caller]
+fn batch_norm(
+    x: &Tensor,
+    (weight, bias): (Option<&Tensor>, Option<&Tensor>),
+    statistics: Option<&Statistics>,
+    o: &BatchNormOptions,
+    training: bool,
+) -> Result<Tensor> {
+    let by_batch = training || statistics.is_none();
+    if by_batch {
+        let values = x.sizes()[0] * x.sizes()[2..].iter().product::<i64>();
+        ensure_value!(
+            values != 1,
+            "Expected more than 1 value per channel when training, got input size {}",
+            torch_size(x)
+        );
+    }
+    let Some(s) = statistics else {
+        return aten::batch_norm(x, weight, bias, None, None, true, 0.0, o.eps, false);
+    };
+    let (mean, var) = (s.running_mean.tensor(), s.running_var.tensor());
+    if training {
+        no_grad(|| s.num_batches_tracked.add_(1))?;
+    }
+    if let (true, None) = (training, o.momentum) {
+        // the statistics of this batch alone, of which the running ones get an equal part
+        let (own_mean, own_var) = (mean.zeros_like()?, var.zeros_like()?);
+        let (m, v) = (Some(&own_mean), Some(&own_var));
+        let y = aten::batch_norm(x, weight, bias, m, v, true, 1.0, o.eps, false)?;
+        no_grad(|| {
+            let part = s.num_batches_tracked.to_dtype(mean.dtype())?.reciprocal()?;
+            let rest = part.neg()?.add(1.0)?;
+            mean.mul_(&rest)?.add_(own_mean.mul(&part)?)?;
+            var.mul_(&rest)?.add_(own_var.mul(&part)?)
+        })?;
+        return Ok(y);
+    }
+    let momentum = o.momentum.unwrap_or(0.0);
+    aten::batch_norm(x, weight, bias, Some(mean), Some(var), training, momentum, o.eps, false)
+}
+
 macro_rules! batch_norms {
     ($($(#[$doc:meta])* $name:ident, [$($dims:literal),+];)*) => {$(
         $(#[$doc])*
@@ -57,47 +139,55 @@ macro_rules! batch_norms {
         #[derive(Clone, Debug, straightline_derive::Module)]
         pub struct $name {
             /// What normalised channels are multiplied by, at first 1.
-            pub weight: Parameter,
+            pub weight: Option<Parameter>,
             /// What is then added, at first 0.
-            pub bias: Parameter,
+            pub bias: Option<Parameter>,
             #[module(rename = "")]
-            statistics: Statistics,
-            eps: f64,
-            momentum: f64,
+            statistics: Option<Statistics>,
+            #[module(skip)]
+            options: BatchNormOptions,
             #[module(training)]
-            training: bool,
+            training: Mode,
         }
 
         impl $name {
             /// So many channels, with an epsilon of 1e-5 and a momentum of 0.1.
             #[track_caller]
             pub fn new(channels: impl Int) -> Result<$name> {
-                $name::new_with(channels, 1e-5, 0.1)
+                $name::with_options(channels, BatchNormOptions::default())
             }
 
             /// With what is added to the variance, and with the part that a batch has of the next
             /// running statistics.
             #[track_caller]
             pub fn new_with(channels: impl Int, eps: f64, momentum: f64) -> Result<$name> {
+                let momentum = Some(momentum);
+                let options = BatchNormOptions { eps, momentum, ..BatchNormOptions::default() };
+                $name::with_options(channels, options)
+            }
+
+            /// With all options.
+            #[track_caller]
+            pub fn with_options(channels: impl Int, options: BatchNormOptions) -> Result<$name> {
                 let channels = channels.to_i64();
+                let tracks = options.track_running_stats;
                 Ok($name {
-                    weight: ones(&[channels])?,
-                    bias: zeros(&[channels])?,
-                    statistics: Statistics::new(channels)?,
-                    eps,
-                    momentum,
-                    training: true,
+                    weight: options.affine.then(|| ones(&[channels])).transpose()?,
+                    bias: options.affine.then(|| zeros(&[channels])).transpose()?,
+                    statistics: tracks.then(|| Statistics::new(channels)).transpose()?,
+                    options,
+                    training: Mode::training(),
                 })
             }
 
-            /// The running mean of each channel.
-            pub fn running_mean(&self) -> &Tensor {
-                self.statistics.running_mean.tensor()
+            /// The running mean of each channel, where it is tracked.
+            pub fn running_mean(&self) -> Option<&Tensor> {
+                self.statistics.as_ref().map(|s| s.running_mean.tensor())
             }
 
-            /// The running variance of each channel.
-            pub fn running_var(&self) -> &Tensor {
-                self.statistics.running_var.tensor()
+            /// The running variance of each channel, where it is tracked.
+            pub fn running_var(&self) -> Option<&Tensor> {
+                self.statistics.as_ref().map(|s| s.running_var.tensor())
             }
         }
 
@@ -105,21 +195,9 @@ macro_rules! batch_norms {
             #[track_caller]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 check_dims(x, &[$($dims),+])?;
-                let s = &self.statistics;
-                if self.training {
-                    no_grad(|| s.num_batches_tracked.add_(1))?;
-                }
-                aten::batch_norm(
-                    x,
-                    Some(&self.weight),
-                    Some(&self.bias),
-                    Some(&s.running_mean),
-                    Some(&s.running_var),
-                    self.training,
-                    self.momentum,
-                    self.eps,
-                    false,
-                )
+                let parameters = (self.weight.as_deref(), self.bias.as_deref());
+                let statistics = self.statistics.as_ref();
+                batch_norm(x, parameters, statistics, &self.options, self.training.is_training())
             }
         }
     )*};
@@ -170,7 +248,7 @@ batch_norms! {
 #[derive(Clone, Debug, straightline_derive::Module)]
 pub struct LayerNorm {
     /// Of the sizes of what is normalised; at first 1.
-    pub weight: Parameter,
+    pub weight: Option<Parameter>,
     /// Of the same sizes; at first 0.
     pub bias: Option<Parameter>,
     shape: Dims,
@@ -189,14 +267,25 @@ impl LayerNorm {
     pub fn new_with(shape: impl Ints, eps: f64, bias: bool) -> Result<LayerNorm> {
         let shape = shape.ints();
         let bias = bias.then(|| zeros(&shape)).transpose()?;
-        Ok(LayerNorm { weight: ones(&shape)?, bias, shape, eps })
+        Ok(LayerNorm { weight: Some(ones(&shape)?), bias, shape, eps })
+    }
+
+    /// Without scale and shift, with what is added to the variance.
+    ///
+    /// ```
+    /// use straightline::nn::{LayerNorm, Module};
+    /// assert!(LayerNorm::without_affine(8, 1e-5).parameters().is_empty());
+    /// ```
+    pub fn without_affine(shape: impl Ints, eps: f64) -> LayerNorm {
+        LayerNorm { weight: None, bias: None, shape: shape.ints(), eps }
     }
 }
 
 impl Layer for LayerNorm {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        x.layer_norm_with(&self.shape, self.weight.tensor(), self.bias.as_deref(), self.eps)
+        let (weight, bias) = (self.weight.as_deref(), self.bias.as_deref());
+        aten::layer_norm(x, &self.shape, weight, bias, self.eps, false)
     }
 }
 
@@ -318,6 +407,11 @@ impl Default for InstanceNorm {
 impl Layer for InstanceNorm {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        ensure_value!(
+            x.sizes().iter().skip(2).product::<i64>() != 1,
+            "Expected more than 1 spatial element when training, got input size {}",
+            torch_size(x)
+        );
         aten::instance_norm(x, None, None, None, None, true, 0.1, self.eps, false)
     }
 }

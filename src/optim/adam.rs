@@ -110,6 +110,10 @@ macro_rules! options {
                 self.0.check()
             }
 
+            fn views_complex_as_real(&self) -> bool {
+                true
+            }
+
             fn state(&self, p: &Tensor) -> Result<State> {
                 self.0.state(p)
             }

@@ -3,6 +3,7 @@
 use crate::autograd::no_grad;
 use crate::error::{Error, Result};
 use crate::nn::StateDict;
+use crate::ops::aten;
 use crate::tensor::Tensor;
 use std::collections::HashSet;
 use straightline_catalog::DType;
@@ -115,6 +116,12 @@ pub trait Rule: Clone {
         Ok(State::default())
     }
 
+    /// Whether a complex parameter is changed as pairs of real numbers, as PyTorch's optimisers do:
+    /// [`update`](Rule::update) is given real views of it, of its gradient and of its state.
+    fn views_complex_as_real(&self) -> bool {
+        false
+    }
+
     /// Changes a parameter and its state in place, without being recorded. The learning rate is a
     /// 0-dimensional `f64` tensor.
     fn update(&self, parameter: &Tensor, grad: &Tensor, lr: &Tensor, state: &State) -> Result<()>;
@@ -148,12 +155,25 @@ impl State {
             .ok_or_else(|| Error::value(format!("this optimiser's state has no `{name}`")))
     }
 
+    /// The same tensors, complex ones as pairs of real numbers.
+    fn as_real(&self) -> Result<State> {
+        self.0.iter().map(|(name, t)| Ok((*name, as_real(t)?))).collect::<Result<_>>().map(State)
+    }
+
     /// Counts a step, and gives their number as a 0-dimensional `f64` tensor.
     ///
     /// # Errors
     /// The state has no `step`.
     pub fn count_step(&self) -> Result<Tensor> {
         self.get("step")?.add_(1)?.to_dtype(DType::F64)
+    }
+}
+
+/// A complex tensor as pairs of real numbers; another one as it is.
+fn as_real(t: &Tensor) -> Result<Tensor> {
+    match t.dtype().is_complex() {
+        true => aten::view_as_real(&t.resolve_conj()?),
+        false => Ok(t.clone()),
     }
 }
 
@@ -267,7 +287,11 @@ impl<R: Rule> Optimizer for Optim<R> {
         no_grad(|| {
             for group in &self.groups {
                 for (p, state) in group.parameters.iter().zip(&group.states) {
-                    if let Some(grad) = p.grad() {
+                    let Some(grad) = p.grad() else { continue };
+                    if p.dtype().is_complex() && group.rule.views_complex_as_real() {
+                        let (p, grad) = (as_real(p)?, as_real(&grad)?);
+                        group.rule.update(&p, &grad, &group.lr, &state.as_real()?)?;
+                    } else {
                         group.rule.update(p, &grad, &group.lr, state)?;
                     }
                 }

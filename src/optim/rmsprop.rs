@@ -86,6 +86,10 @@ impl Rule for RmsPropOptions {
         Ok(())
     }
 
+    fn views_complex_as_real(&self) -> bool {
+        true
+    }
+
     fn state(&self, p: &Tensor) -> Result<State> {
         let mut state = State::default().with_step()?.with("square_avg", p.zeros_like()?);
         if self.momentum > 0.0 {
@@ -194,6 +198,10 @@ impl Rule for AdagradOptions {
             ensure_value!(value >= 0.0, "Invalid {name} value: {value}");
         }
         Ok(())
+    }
+
+    fn views_complex_as_real(&self) -> bool {
+        true
     }
 
     fn state(&self, p: &Tensor) -> Result<State> {

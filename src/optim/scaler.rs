@@ -3,13 +3,15 @@
 use super::optimizer::Optimizer;
 use crate::autograd::no_grad;
 use crate::error::Result;
+use crate::modes::outside;
 use crate::nn::StateDict;
 use crate::tensor::Tensor;
 use std::collections::HashMap;
 use straightline_catalog::DType;
 
 /// Scales losses, and skips the steps whose gradients have become infinite by it; the scale shrinks
-/// then, and grows when nothing has happened for a while.
+/// then, and grows when nothing has happened for a while. It works on numbers, so it stays outside
+/// of functions that are compiled, and refuses to be captured.
 ///
 /// ```
 /// use straightline::nn::{Linear, Layer, Module};
@@ -40,6 +42,17 @@ pub struct GradScaler {
 struct Seen {
     infinite: bool,
     stepped: bool,
+}
+
+/// The scale and what has happened are Rust values, which a compiled function would keep as they
+/// were.
+#[track_caller]
+fn check_capture(what: &str) -> Result<()> {
+    outside::check(
+        what,
+        "its scale changes from step to step and is no tensor: scale the loss and call the scaler outside of the function that \
+         is compiled, which computes loss and gradients",
+    )
 }
 
 impl Default for GradScaler {
@@ -73,6 +86,7 @@ impl GradScaler {
     /// The loss times the scale: what `backward()` is called on.
     #[track_caller]
     pub fn scale(&self, loss: &Tensor) -> Result<Tensor> {
+        check_capture("GradScaler::scale")?;
         loss.mul(f64::from(self.scale))
     }
 
@@ -83,6 +97,7 @@ impl GradScaler {
     /// It has been done since the last [`update`](GradScaler::update).
     #[track_caller]
     pub fn unscale_(&mut self, optimizer: &dyn Optimizer) -> Result<()> {
+        check_capture("GradScaler::unscale_")?;
         let parameters = optimizer.parameters();
         let Some(first) = parameters.first() else { return Ok(()) };
         match self.seen.get(&first.id()) {
@@ -117,6 +132,7 @@ impl GradScaler {
     /// It has been done since the last [`update`](GradScaler::update).
     #[track_caller]
     pub fn step(&mut self, optimizer: &dyn Optimizer) -> Result<bool> {
+        check_capture("GradScaler::step")?;
         let Some(first) = optimizer.parameters().first().map(Tensor::id) else {
             return Ok(false);
         };
@@ -144,6 +160,7 @@ impl GradScaler {
     /// There was no step since the last update.
     #[track_caller]
     pub fn update(&mut self) -> Result<()> {
+        check_capture("GradScaler::update")?;
         ensure!(!self.seen.is_empty(), "No inf checks were recorded prior to update.");
         if self.seen.values().any(|seen| seen.infinite) {
             self.scale *= self.backoff;

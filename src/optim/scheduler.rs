@@ -3,6 +3,7 @@
 use super::optimizer::Optimizer;
 use super::schedule::Schedule;
 use crate::error::{Error, Result};
+use crate::modes::outside;
 use crate::nn::StateDict;
 use crate::tensor::Tensor;
 use straightline_catalog::DType;
@@ -30,6 +31,16 @@ pub struct LrScheduler<S> {
     step: u64,
 }
 
+/// How many steps there were is a Rust value, which a compiled function would keep as it was.
+#[track_caller]
+fn check_capture(what: &str) -> Result<()> {
+    outside::check(
+        what,
+        "it counts steps, in a number that is no tensor: call it after the function that is compiled, which reads the learning \
+         rate at each call",
+    )
+}
+
 impl<S: Schedule> LrScheduler<S> {
     /// A schedule from step 0, for which it sets the learning rates. What they were until then is
     /// what the schedule starts from.
@@ -41,11 +52,14 @@ impl<S: Schedule> LrScheduler<S> {
         Ok(scheduler)
     }
 
-    /// Goes one step further: called after the optimiser's step.
+    /// Goes one step further: called after the optimiser's step. A compiled step reads the learning
+    /// rate at each call, and the schedule stays outside of it.
     ///
     /// # Errors
-    /// The schedule has ended, or the optimiser has got another number of groups.
+    /// A function is being captured; the schedule has ended, or the optimiser has got another number of groups.
+    #[track_caller]
     pub fn step(&mut self, optimizer: &dyn Optimizer) -> Result<()> {
+        check_capture("LrScheduler::step")?;
         self.step += 1;
         self.apply(optimizer)
     }
@@ -177,7 +191,9 @@ impl ReduceLrOnPlateau {
     ///
     /// # Errors
     /// The factor is not below 1.
+    #[track_caller]
     pub fn step(&mut self, optimizer: &dyn Optimizer, metric: f64) -> Result<()> {
+        check_capture("ReduceLrOnPlateau::step")?;
         ensure_value!(self.factor < 1.0, "Factor should be < 1.0.");
         if self.progress.best.is_none_or(|best| self.improves(metric, best)) {
             self.progress.best = Some(metric);

@@ -66,6 +66,7 @@ impl Tensor {
     /// Exclusive access to the tensor's elements; counts as a new version.
     #[inline]
     pub(crate) fn write(&self) -> Result<WriteGuard<'_>> {
+        self.check_writable()?;
         let guard = self.storage().write()?;
         self.check_settled()?;
         Ok(guard)
@@ -140,6 +141,9 @@ pub(crate) fn write_in_turn<'a>(out: &'a Tensor, inputs: &[&'a Tensor]) -> Resul
     out.check_settled()?;
     for t in inputs {
         t.check_settled()?;
+    }
+    if !writing.write.is_empty() {
+        out.check_writable()?;
     }
     for guard in &writing.write {
         out.storage().count_write(guard);

@@ -81,7 +81,7 @@ pub(crate) struct Rest {
     pub(crate) accumulator: Option<Weak<Node>>,
     /// Of a leaf.
     pub(crate) hooks: Vec<(u64, LeafHook)>,
-    pub(crate) after: Option<(u64, PostAccumulate)>,
+    pub(crate) after: Vec<(u64, PostAccumulate)>,
     /// A tensor that is no leaf keeps its gradient.
     pub(crate) retains: bool,
     /// The tangent, while its level lasts.

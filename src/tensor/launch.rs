@@ -325,6 +325,7 @@ fn take_one<'g>((out, way): (&'g Tensor, Way), ins: &[&'g Tensor]) -> Result<Opt
     }
     out.check_settled()?;
     if way != Way::Fresh {
+        out.check_writable()?;
         out.storage().count_write(&write);
     }
     Ok(Some(Access { _writes: SmallVec::from_buf([write]), _reads: reads }))
@@ -387,6 +388,7 @@ fn take_all<'g>(outs: &[(&'g Tensor, Way)], ins: &[&'g Tensor]) -> Result<Access
         let known =
             |(out, way): &(&Tensor, Way)| *way != Way::Fresh && out.storage().same(t.storage());
         if outs.iter().any(known) {
+            t.check_writable()?;
             t.storage().count_write(guard);
         }
     }
@@ -536,6 +538,7 @@ pub(crate) fn binary_flat_(op: BinaryOp, dtype: DType, a: &Tensor, b: &Tensor) -
     a.check_settled()?;
     b.check_settled()?;
     let (own, other) = (a.data_ptr()?, b.data_ptr()?);
+    a.check_writable()?;
     a.storage().count_write(&write);
     // SAFETY: a is held alone and b shared, unless it is a itself; both are row-major, with the
     // same sizes and dtype.

@@ -10,7 +10,8 @@ use super::layer::{self, Kind, Layer};
 use super::structure::{Structure, leaves, rebuilt};
 use super::wrapper;
 use crate::autograd::{
-    self, Carrying, GradOptions, enter_jvp, grad_with, leave_jvp, make_variable,
+    self, Carrying, GradOptions, Recorded, enter_jvp, grad_with, is_inference_mode, leave_jvp,
+    make_variable,
 };
 use crate::dispatch::forward_enabled;
 use crate::error::Result;
@@ -26,12 +27,15 @@ struct Pushing {
     entered: layer::Entered,
     level: Arc<Level>,
     _carrying: Carrying,
+    _recorded: Option<Recorded>,
 }
 
 impl Pushing {
     fn begin() -> Pushing {
-        let entered = layer::enter(Kind::Jvp { forward: forward_enabled() });
-        Pushing { entered, level: enter_jvp(), _carrying: Carrying::set(true) }
+        let (inference, recorded) = (is_inference_mode(), Recorded::enter());
+        let entered = layer::enter(Kind::Jvp { forward: forward_enabled(), inference });
+        let carrying = Carrying::set(true);
+        Pushing { entered, level: enter_jvp(), _carrying: carrying, _recorded: recorded }
     }
 
     fn layer(&self) -> &Rc<Layer> {

@@ -10,11 +10,11 @@ use super::composite::{answers, decompose, is_composite};
 use super::error::TransformError;
 use super::layer::{self, Kind, Layer};
 use super::wrapper;
-use crate::autograd::{Carrying, GradGuard, is_grad_enabled};
+use crate::autograd::{Carrying, GradGuard, inference_mode, is_grad_enabled};
 use crate::dispatch::schema::{AliasInfo, FunctionSchema};
 use crate::dispatch::{
-    AboveAutograd, DispatchKey, DispatchKeySet, ForceKeySetGuard, Kernel, Library, OperatorHandle,
-    Stack, TlsKeySets, Value, forward_enabled,
+    AboveAutograd, DispatchKey, DispatchKeySet, ForceKeySetGuard, Kernel, Library, LinePin,
+    OperatorHandle, Stack, TlsKeySets, Value, forward_enabled, line,
 };
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
@@ -110,6 +110,8 @@ fn front(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Result<
             return kernel.call_boxed(op, keys, stack);
         }
     }
+    // what the layers call comes from where this call comes from
+    let _line = LinePin::set(line());
     let (schema, mut args) = take(op, stack)?;
     map_all(&mut args, &mut wrapper::outlived)?;
     let results = match layer.kind {
@@ -183,14 +185,17 @@ fn back(op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Result<(
     let given = inner.clone();
     {
         let _above = AboveAutograd::enter();
-        let (outer, forward) = match layer.kind {
-            Kind::Grad { outer, forward } => (outer, forward),
-            Kind::Jvp { forward } => (call.grad, forward),
-            Kind::Vmap { .. } => (call.grad, forward_enabled()),
+        let (outer, forward, inference) = match layer.kind {
+            Kind::Grad { outer, forward, inference } => (outer, forward, inference),
+            Kind::Jvp { forward, inference } => (call.grad, forward, inference),
+            Kind::Vmap { .. } => (call.grad, forward_enabled(), false),
         };
         let _mode = GradGuard::set(outer);
         let _carrying = Carrying::set(forward);
-        layer::below(layer, call.keys, || op.call_boxed(&mut inner))?;
+        layer::below(layer, call.keys, || match inference {
+            true => inference_mode(|| op.call_boxed(&mut inner)),
+            false => op.call_boxed(&mut inner),
+        })?;
     }
     for (value, arg) in args.iter().zip(&schema.args) {
         if arg.is_write() {

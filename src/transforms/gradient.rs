@@ -4,7 +4,9 @@ use super::error::TransformError;
 use super::layer::{self, Kind, Layer};
 use super::structure::{Structure, leaves, rebuilt};
 use super::wrapper;
-use crate::autograd::{GradGuard, GradOptions, grad_with, is_grad_enabled};
+use crate::autograd::{
+    GradGuard, GradOptions, Recorded, grad_with, is_grad_enabled, is_inference_mode,
+};
 use crate::dispatch::forward_enabled;
 use crate::error::Result;
 use crate::ops::aten;
@@ -16,13 +18,15 @@ use std::rc::Rc;
 pub(super) struct Recording {
     pub(super) entered: layer::Entered,
     _mode: GradGuard,
+    _recorded: Option<Recorded>,
 }
 
 impl Recording {
     pub(super) fn begin() -> Result<Recording> {
         let (outer, forward) = (is_grad_enabled(), forward_enabled());
-        let entered = layer::enter(Kind::Grad { outer, forward });
-        Ok(Recording { entered, _mode: GradGuard::set(true) })
+        let (inference, recorded) = (is_inference_mode(), Recorded::enter());
+        let entered = layer::enter(Kind::Grad { outer, forward, inference });
+        Ok(Recording { entered, _mode: GradGuard::set(true), _recorded: recorded })
     }
 
     pub(super) fn layer(&self) -> &Rc<Layer> {

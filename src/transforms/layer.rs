@@ -13,9 +13,10 @@ pub(super) enum Kind {
     /// The tensors that are batched have `size` samples.
     Vmap { size: i64, randomness: Randomness },
     /// Calls are recorded; below, grad mode is what it was outside.
-    Grad { outer: bool, forward: bool },
+    /// `inference` says that they are in inference mode there.
+    Grad { outer: bool, forward: bool, inference: bool },
     /// Calls carry tangents on; below, they do or do not as outside.
-    Jvp { forward: bool },
+    Jvp { forward: bool, inference: bool },
 }
 
 /// A transform that runs.

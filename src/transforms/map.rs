@@ -37,7 +37,7 @@ pub struct VmapOptions {
 ///
 /// # Errors
 ///
-/// There are no samples or not equally many in all tensors; the function branches on elements,
+/// There are no tensors, or not equally many samples in all of them; the function branches on elements,
 /// draws random numbers (see [`vmap_with`]), or writes a sample into a tensor that all share.
 ///
 /// ```

@@ -8,7 +8,7 @@
 //! | [`linearize`] | its result, and what gives directional derivatives without running it again |
 //! | [`jacrev`], [`jacfwd`], [`hessian`] | matrices of derivatives |
 //! | [`vmap`], [`vmap_with`] | a function of one sample as a function of a batch |
-//! | [`functional_call`], [`stack_parameters`] | functions of parameters |
+//! | [`functional_call`](crate::func::functional_call), [`stack_parameters`] | functions of parameters |
 //!
 //! A transform runs the function once, on wrapped tensors. While it runs it is a *layer* of the
 //! thread, and the innermost layer sees each operator call first: a `vmap` computes the batch at
@@ -59,7 +59,7 @@ pub(crate) use inside::{batched_as, batched_like, inside_batches, is_running};
 pub use jacobian::{hessian, jacfwd, jacrev};
 pub use layer::Randomness;
 pub use map::{VmapOptions, vmap, vmap_with};
-pub use parameters::{functional_call, stack_parameters};
+pub use parameters::stack_parameters;
 pub use structure::Structure;
 
 use crate::tensor::Tensor;

@@ -5,32 +5,6 @@ use crate::ops::aten;
 use crate::tensor::Tensor;
 use std::collections::BTreeMap;
 
-/// Calls a model with parameters that are given with the call: a function of both, which the
-/// transforms take.
-///
-/// # Errors
-///
-/// Those of the model.
-///
-/// ```
-/// use straightline::{Tensor, func::{functional_call, grad}, tensor};
-/// use std::collections::BTreeMap;
-/// type Parameters = BTreeMap<String, Tensor>;
-/// let model = |p: &Parameters, x: &Tensor| p["w"].mul(x)?.sum();
-/// let parameters = BTreeMap::from([("w".to_string(), tensor([1.0, 2.0])?)]);
-/// let x = tensor([3.0, 4.0])?;
-/// let g = grad(|p: &Parameters| functional_call(model, p, &x))(&parameters)?;
-/// assert_eq!(g["w"].to_vec::<f32>()?, [3.0, 4.0]);
-/// # Ok::<(), straightline::Error>(())
-/// ```
-pub fn functional_call<P: ?Sized, X: ?Sized, R>(
-    model: impl Fn(&P, &X) -> Result<R>,
-    parameters: &P,
-    x: &X,
-) -> Result<R> {
-    model(parameters, x)
-}
-
 /// The parameters of several models of one shape, stacked along a new first dimension, which
 /// [`vmap`](super::vmap) takes apart: an ensemble.
 ///

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use straightline::func::{VmapOptions, grad, hessian, jacfwd, jacrev, jvp, vmap, vmap_with};
+use straightline::ops::aten;
 use straightline::{Result, Tensor, assert_close, compile, load_safetensors, ones, tensor};
 
 type Parameters = BTreeMap<String, Tensor>;
@@ -139,5 +140,56 @@ fn convolutions_with_a_weight_for_each_sample() -> Result<()> {
     }
     let columns = VmapOptions { in_dims: vec![Some(1)], ..VmapOptions::default() };
     assert_eq!(vmap_with(|a: &Tensor| a.sum(), &columns)(&ones([2, 3])?)?.sizes(), [3]);
+    Ok(())
+}
+
+#[test]
+fn gradients_of_determinants_are_batched_and_compiled() -> Result<()> {
+    let f = |a: &Tensor| a.det()?.square();
+    let regular = straightline::randn([2, 3, 3])?;
+    let singular = tensor([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.5, 1.0, -1.0]])?;
+    let a = aten::cat(&[regular, singular.unsqueeze(0)?], 0)?;
+    let got = vmap(grad(f))(&a)?;
+    assert_close(&compile(move |a: &Tensor| vmap(grad(f))(a)).call(&a)?, &got)?;
+    let det = vmap(grad(|a: &Tensor| a.det()))(&a)?;
+    let second = vmap(hessian(|a: &Tensor| a.det()))(&a)?;
+    for i in 0..3 {
+        let one = a.select(0, i)?.copied()?.requires_grad_(true)?;
+        f(&one)?.backward()?;
+        close(&got.select(0, i)?, &one.grad().unwrap(), 1e-4)?;
+        one.set_grad(None)?;
+        one.det()?.backward()?;
+        close(&det.select(0, i)?, &one.grad().unwrap(), 1e-4)?;
+        let own = hessian(|a: &Tensor| a.det())(&a.select(0, i)?.copied()?)?;
+        close(&second.select(0, i)?, &own, 1e-4)?;
+        assert!(own.isfinite()?.all()?.item::<bool>()?);
+    }
+    Ok(())
+}
+
+#[test]
+fn complex_numbers_at_zero_have_finite_second_derivatives() -> Result<()> {
+    let zeros = tensor([0.0, 0.0, 0.0])?;
+    let programs: [fn(&Tensor) -> Result<Tensor>; 3] = [
+        |x| aten::complex(x, x)?.abs(),
+        |x| aten::complex(x, x)?.angle(),
+        |x| aten::view_as_real(&aten::complex(x, x)?.sgn()?),
+    ];
+    for f in programs {
+        let h = hessian(|x: &Tensor| f(x)?.sum())(&zeros)?;
+        assert_eq!(h.to_vec2::<f32>()?, [[0.0; 3]; 3]);
+    }
+    Ok(())
+}
+
+#[test]
+fn classes_of_samples_are_counted() -> Result<()> {
+    let x = tensor([[0, 2, 1], [3, 3, 0]])?;
+    let got = vmap(|x: &Tensor| x.one_hot(4))(&x)?;
+    assert_eq!(got.to_vec::<i64>()?, x.one_hot(4)?.to_vec::<i64>()?);
+    let scaled = |w: &Tensor, x: &Tensor| x.one_hot(4)?.mul(w)?.sum();
+    let w = tensor([1.0, 2.0, 3.0, 4.0])?;
+    let g = vmap(|x: &Tensor| grad(|w: &Tensor| scaled(w, x))(&w))(&x)?;
+    assert_eq!(g.to_vec2::<f32>()?, [[1.0, 1.0, 1.0, 0.0], [1.0, 0.0, 0.0, 2.0]]);
     Ok(())
 }

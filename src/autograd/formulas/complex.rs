@@ -37,9 +37,11 @@ pub(crate) fn angle_backward(grad: &Tensor, x: &Tensor) -> Result<Tensor> {
     if !x.dtype().is_complex() {
         return zeros_like(grad);
     }
-    let squared = aten::square(&aten::abs(x)?)?;
+    let none = aten::eq_scalar(x, ZERO)?;
+    // nothing is divided by 0, so that the derivative of this is a number as well
+    let squared = where_(&none, 1i64, &aten::square(&aten::abs(x)?)?)?;
     let along = aten::mul_scalar(&aten::div_tensor(&mul(grad, x)?, &squared)?, I)?;
-    where_(&aten::eq_scalar(x, ZERO)?, 0i64, &along)
+    where_(&none, 0i64, &along)
 }
 
 /// The sign of a complex number turns with it; that of a real one is flat.
@@ -48,10 +50,12 @@ pub(crate) fn sgn_backward(grad: &Tensor, x: &Tensor, sgn: &Tensor) -> Result<Te
         return zeros_like(grad);
     }
     let abs = aten::abs(x)?;
-    let radial = aten::real(&aten::div_tensor(grad, sgn)?)?;
+    let none = aten::eq_scalar(&abs, ZERO)?;
+    let (abs, turn) = (where_(&none, 1i64, &abs)?, where_(&none, 1i64, sgn)?);
+    let radial = aten::real(&aten::div_tensor(grad, &turn)?)?;
     let away = aten::div_tensor(&mul(&radial, sgn)?, &abs)?;
     let along = aten::sub_tensor(&aten::div_tensor(grad, &abs)?, &away, Scalar::Int(1))?;
-    where_(&aten::eq_scalar(&abs, ZERO)?, 0i64, &along)
+    where_(&none, 0i64, &along)
 }
 
 pub(crate) fn polar_form_backward(grad: &Tensor, result: &Tensor) -> Result<[Tensor; 2]> {

@@ -300,7 +300,7 @@ impl OperatorHandle {
             (keys, record) = self.0.look_again(full);
         }
         let called = if special {
-            let _line = tls::WatchedLine::enter(Location::caller());
+            let _line = tls::watched(Location::caller());
             self.call_boxed_special(keys, record, stack)
         } else if full.records() {
             let _line = tls::LineScope::enter(Location::caller());

@@ -148,7 +148,7 @@ impl<A: Args + 'static, R: Ret> TypedHandle<A, R> {
         full: DispatchKeySet,
         args: A::Items<'_>,
     ) -> Result<R> {
-        let _line = tls::WatchedLine::enter(at);
+        let _line = tls::watched(at);
         let keys = self.entry.masked(full);
         let _step = recursion::step(self.handle(), keys)?;
         let _scope = self.handle().scope(true, Entry::Call, keys);

@@ -140,15 +140,53 @@ pub fn autocast_with(device: DeviceType, options: AutocastOptions) -> Result<Aut
     if options.dtype.is_none() {
         outside::asks_autocast();
     }
+    Ok(enter(key, options))
+}
+
+fn enter(key: DispatchKey, options: AutocastOptions) -> Autocast {
     let dtype_before = STATE.with(|s| s.set_dtype(key, |before| options.dtype.or(before)));
     let (excluded_before, cache_before) =
         (set_excluded(key, !options.enabled), cache::set_enabled(options.cache));
-    Ok(STATE.with(|s| {
+    STATE.with(|s| {
         let id = s.last_id.get() + 1;
         s.last_id.set(id);
         s.frames.borrow_mut().push(Frame { id, key, excluded_before, dtype_before, cache_before });
         Autocast { id, on_this_thread: PhantomData }
-    }))
+    })
+}
+
+/// The settings of a thread, for what is computed again later.
+pub(crate) struct Settings {
+    on: Vec<(DispatchKey, DType)>,
+    cache: bool,
+}
+
+impl Settings {
+    /// Those of now.
+    pub(crate) fn now() -> Settings {
+        let excluded = TlsKeySets::current().excluded;
+        let on = DispatchKeySet::AUTOCAST.iter().filter(|key| !excluded.has(*key));
+        let on = on.map(|key| (key, dtype_at(key))).collect();
+        Settings { on, cache: is_autocast_cache_enabled() }
+    }
+
+    /// Makes them the thread's until the guards are dropped.
+    pub(crate) fn enter(&self) -> Vec<Autocast> {
+        let excluded = TlsKeySets::current().excluded;
+        let was_on = |key: DispatchKey| self.on.iter().find(|(on, _)| *on == key);
+        let change = |key: DispatchKey| match was_on(key) {
+            Some((_, dtype)) => {
+                let cache = Some(self.cache);
+                Some(enter(key, AutocastOptions { dtype: Some(*dtype), enabled: true, cache }))
+            }
+            None if !excluded.has(key) => {
+                let off = AutocastOptions { enabled: false, ..AutocastOptions::default() };
+                Some(enter(key, off))
+            }
+            None => None,
+        };
+        DispatchKeySet::AUTOCAST.iter().filter_map(change).collect()
+    }
 }
 
 impl State {

@@ -24,6 +24,15 @@ pub(crate) struct Touched {
     met: bool,
     /// The hooks that it had.
     pub(crate) hooks: Vec<u64>,
+    /// Which argument its `.grad` is, where it is one, and what stands for it.
+    pub(crate) bound: Option<(usize, Held)>,
+}
+
+impl Touched {
+    /// The `.grad` that is an argument.
+    pub(crate) fn argument(&self) -> Option<(usize, &Tensor)> {
+        self.bound.as_ref().map(|(index, _)| *index).zip(self.before.as_ref())
+    }
 }
 
 /// What became of one.
@@ -51,6 +60,33 @@ pub(crate) fn put_grad(t: &Tensor, grad: Option<Tensor>) {
         std::mem::replace(&mut *now, grad)
     };
     drop(before);
+}
+
+/// From now on each `.grad` that the function reads is one more argument, after this many: a call
+/// uses what there is then.
+pub(crate) fn bind_gradients(arguments: usize) {
+    with(|w| w.bind_after = Some(arguments));
+}
+
+/// Makes a `.grad` an argument, if nothing else has it or its memory.
+fn bind(t: &Tensor, before: Option<&Tensor>) -> Option<(usize, Held)> {
+    let before = before?;
+    let after = with(|w| {
+        let others = w.touched.iter().filter(|g| g.bound.is_some()).count();
+        w.bind_after.map(|n| n + others)
+    })??;
+    let plain = !before.requires_grad()
+        && before.kind_without_memory().is_none()
+        && !before.is_fake()
+        && !before.has_math_bits()
+        && before.storage().is_unshared()
+        && functionalize::leaves().iter().all(|leaf| !leaf.real.same_handle(before));
+    if !plain {
+        return None;
+    }
+    let stand_in = functionalize::wrap_argument(before, after).ok()?;
+    put_grad(t, Some(stand_in.clone()));
+    Some((after, Held::new(stand_in)))
 }
 
 /// The hooks of a leaf, by number.
@@ -81,13 +117,25 @@ pub(crate) fn meets_leaf(t: &Tensor) {
 fn touch(t: &Tensor, replaces: bool, met: bool) {
     let known = with(|w| match w.touched.iter_mut().find(|g| g.tensor.same_handle(t)) {
         Some(known) => {
-            if known.met && !met {
+            let begins = known.met && !met;
+            if begins {
                 (known.met, known.read) = (false, !replaces);
             }
-            true
+            Some((begins && !replaces).then(|| known.before.clone()))
         }
-        None => false,
+        None => None,
     });
+    if let Some(Some(reads)) = &known {
+        if let Some(before) = reads {
+            let bound = bind(t, before.as_ref());
+            with(|w| {
+                let known = w.touched.iter_mut().find(|g| g.tensor.same_handle(t));
+                known.map(|known| known.bound = bound)
+            });
+        }
+        return;
+    }
+    let known = known.map(|known| known.is_some());
     if known != Some(false) || !functionalize::is_outside(t) {
         return;
     }
@@ -103,8 +151,12 @@ fn touch(t: &Tensor, replaces: bool, met: bool) {
         put_grad(t, before.clone());
     }
     let hooks = hooks_of(&real);
-    let touched =
-        Touched { tensor: Held::new(t.clone()), real, owner, before, read: !replaces, met, hooks };
+    let bound = match replaces {
+        true => None,
+        false => bind(t, before.as_ref()),
+    };
+    let (tensor, read) = (Held::new(t.clone()), !replaces);
+    let touched = Touched { tensor, real, owner, before, read, met, hooks, bound };
     with(|w| w.touched.push(touched));
 }
 
@@ -116,7 +168,9 @@ pub(crate) fn take_gradients() -> Vec<Gradient> {
         touched.put_back();
         let same = match (&now, &touched.before) {
             (None, None) => true,
-            (Some(a), Some(b)) => a.same_handle(b),
+            (Some(a), Some(b)) => {
+                a.same_handle(b) || touched.bound.as_ref().is_some_and(|(_, s)| a.same_handle(s))
+            }
             _ => false,
         };
         Gradient { touched, after: (!same).then_some(now) }

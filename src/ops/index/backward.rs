@@ -2,7 +2,7 @@
 
 use crate::dispatch::watcher::in_place_of;
 use crate::dispatch::{Value, handle_of};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
 use crate::tensor::watcher;
@@ -161,7 +161,7 @@ pub(crate) fn one_hot(x: &Tensor, num_classes: i64) -> Result<Tensor> {
         crate::ops::common::needs_data(what, x)?;
         if watcher::capture().is_some() {
             let what = what.into();
-            return Err(Error::new(crate::error::ErrorKind::DataDependent { what }));
+            return Err(Error::new(ErrorKind::DataDependent { what }));
         }
     } else if classes < 1 {
         return Err(Error::runtime("num_classes should be positive"));
@@ -174,10 +174,15 @@ pub(crate) fn one_hot(x: &Tensor, num_classes: i64) -> Result<Tensor> {
             true => aten::_local_scalar_dense(&t).map(Scalar::as_i64),
             false => Ok(t.read_item()?.as_i64()),
         };
-        let (low, high) = match foreign {
-            true => (item(aten::min(x)?)?, item(aten::max(x)?)?),
-            false => (item(crate::ops::reduce::min(x)?)?, item(crate::ops::reduce::max(x)?)?),
+        let least = item(if foreign { aten::min(x)? } else { crate::ops::reduce::min(x)? });
+        let low = match least {
+            // of a batch nobody asks, and a class that there is not is nowhere 1
+            Err(e) if classes != -1 && matches!(e.kind(), ErrorKind::Transform(_)) => {
+                return one_hot_of(x, classes);
+            }
+            low => low?,
         };
+        let high = item(if foreign { aten::max(x)? } else { crate::ops::reduce::max(x)? })?;
         if low < 0 {
             return Err(no_class(low));
         }
@@ -203,6 +208,16 @@ pub(crate) fn one_hot(x: &Tensor, num_classes: i64) -> Result<Tensor> {
         let checked = in_place_of(handle_of(Op::one_hot)?, &args, read).transpose()?;
         x = checked.unwrap_or(x);
     }
-    let hit = aten::eq_tensor(&aten::unsqueeze(&x, -1)?, &all)?;
+    hits(&x, &all)
+}
+
+fn one_hot_of(x: &Tensor, classes: i64) -> Result<Tensor> {
+    let all = aten::arange(Scalar::Int(classes), Some(DType::I64), None, Some(x.device()), None)?;
+    hits(x, &all)
+}
+
+/// Where the class is that of the place.
+fn hits(x: &Tensor, all: &Tensor) -> Result<Tensor> {
+    let hit = aten::eq_tensor(&aten::unsqueeze(x, -1)?, all)?;
     aten::to_dtype(&hit, DType::I64, false, false, None)
 }

@@ -196,6 +196,28 @@ impl Call<'_> {
         Ok(())
     }
 
+    /// Running statistics that all samples share are no sample's to write.
+    pub(super) fn refuse_shared_statistics(&self) -> Result<()> {
+        let training = self.position("training").or_else(|| self.position("train"));
+        if !training.is_some_and(|at| self.flag(at)) {
+            return Ok(());
+        }
+        let names = ["running_mean", "running_var"];
+        let mut running = names.iter().filter_map(|n| self.optional(self.position(n)?));
+        let input = self.optional(0).is_some_and(|x| self.is_batched(x));
+        match input && running.any(|t| !self.is_batched(t)) && !self.name.contains("backward") {
+            true => Err(TransformError::Vmap(
+                "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in place, \
+                 were not batched.\nIf you are using a module and do not need eval mode, please set `track_running_stats` to be \
+                 False.If you are using a prebuilt module and do not need eval mode, please see the functorch website for \
+                 resources on how to patch your module to work with vmap"
+                    .into(),
+            )
+            .into()),
+            false => Ok(()),
+        }
+    }
+
     pub(super) fn refuse_what_depends_on_data(&self) -> Result<()> {
         let op = || self.op.name().to_string();
         Err(match &*self.name {

@@ -16,6 +16,7 @@ mod products;
 mod random;
 mod reduce;
 mod shapes;
+mod strided;
 mod table;
 
 use super::composite::{answers, decompose, is_composite};
@@ -52,6 +53,7 @@ pub(super) fn call(
     }
     let call = Call { args, ..call };
     call.refuse_what_depends_on_data()?;
+    call.refuse_shared_statistics()?;
     let rule = table::find(&call);
     if call.schema.is_mutable() {
         call.check_written()?;

@@ -1,12 +1,14 @@
 //! Gradients as a user of PyTorch knows them: small programs whose results and errors were observed
 //! in PyTorch 2.15. The names of the tests are the programs' names in that list.
 
+mod again;
 mod checks;
 mod edges;
 mod engine;
 mod forward;
 mod functions;
 mod leaks;
+mod lines;
 mod modes;
 mod sheet;
 mod views;

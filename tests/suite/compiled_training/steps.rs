@@ -333,3 +333,136 @@ fn calls_from_several_threads_are_each_a_whole_step() {
     let expected = before.sub(61.0).unwrap();
     close(&w, &expected);
 }
+
+#[test]
+fn gradients_that_accumulate_need_two_variants() {
+    let (m, twin) = (Mlp::new(), Mlp::new());
+    let inside = m.clone();
+    let c = compile(move |x: &Tensor, y: &Tensor| {
+        let loss = inside.loss(x, y)?;
+        loss.backward()?;
+        loss.detach()
+    });
+    for cycle in 0..20 {
+        for step in 0..3 {
+            let (x, y) = (random(&[4, 6], 10 * cycle + step), random(&[4, 3], 1000 + step));
+            let got = c.call(&(x.clone(), y.clone())).unwrap();
+            let loss = twin.loss(&x, &y).unwrap();
+            loss.backward().unwrap();
+            close(&got, &loss);
+        }
+        for (p, q) in m.parameters.iter().zip(&twin.parameters) {
+            close(&p.grad().unwrap(), &q.grad().unwrap());
+            p.set_grad(None).unwrap();
+            q.set_grad(None).unwrap();
+        }
+    }
+    all_compiled(&c);
+    assert_eq!(c.variants(), 2, "one for the first call of a cycle, one for the others");
+}
+
+#[test]
+fn gradients_that_somebody_holds_are_written_where_they_are() {
+    let m = Mlp::new();
+    let inside = m.clone();
+    let c = compile(move |x: &Tensor, y: &Tensor| {
+        let loss = inside.loss(x, y)?;
+        loss.backward()?;
+        loss.detach()
+    });
+    let (x, y) = (random(&[4, 6], 1), random(&[4, 3], 2));
+    c.call(&(x.clone(), y.clone())).unwrap();
+    let held = m.parameters[0].grad().unwrap();
+    let once = held.mul(1).unwrap();
+    c.call(&(x.clone(), y.clone())).unwrap();
+    close(&held, &once.mul(2).unwrap());
+    // a new one is not the old one's place
+    m.parameters[0].set_grad(Some(&once)).unwrap();
+    c.call(&(x.clone(), y.clone())).unwrap();
+    close(&held, &m.parameters[0].grad().unwrap());
+    assert!(m.parameters[0].grad().unwrap().is_same(&once));
+    c.call(&(x, y)).unwrap();
+    close(&once, &held.mul(1.5).unwrap());
+}
+
+#[test]
+fn one_gradient_of_two_parameters_is_no_other_ones() {
+    let (a, b) = (leaf(&[3], 1), leaf(&[3], 2));
+    let inside = (a.clone(), b.clone());
+    let c = compile(move |x: &Tensor| {
+        let loss = x.mul(&inside.0)?.add(x.mul(&inside.1)?.mul(2)?)?.sum()?;
+        loss.backward()?;
+        loss.detach()
+    });
+    let x = random(&[3], 3);
+    for _ in 0..3 {
+        c.call(&x).unwrap();
+    }
+    close(&a.grad().unwrap(), &x.mul(3).unwrap());
+    let one = x.mul(0).unwrap();
+    a.set_grad(Some(&one)).unwrap();
+    b.set_grad(Some(&one)).unwrap();
+    c.call(&x).unwrap();
+    close(&one, &x.mul(3).unwrap());
+    // and halves of one memory
+    let both = random(&[6], 4).mul(0).unwrap();
+    a.set_grad(Some(&both.narrow(0, 0, 3).unwrap())).unwrap();
+    b.set_grad(Some(&both.narrow(0, 3, 3).unwrap())).unwrap();
+    c.call(&x).unwrap();
+    close(&both.narrow(0, 3, 3).unwrap(), &x.mul(2).unwrap());
+    close(&both.narrow(0, 0, 3).unwrap(), &x);
+}
+
+#[test]
+fn an_optimiser_alone_takes_the_gradients_of_the_call() {
+    let m = Mlp::new();
+    let inside = m.clone();
+    let step = compile(move |scale: &Tensor| {
+        for p in &inside.parameters {
+            let grad = p.grad().expect("a gradient");
+            no_grad(|| p.sub_(grad.mul(scale)?))?;
+        }
+        Ok::<_, straightline::Error>(scale.mul(1)?)
+    });
+    for i in 0..6 {
+        let before = m.parameters[1].detach().unwrap().mul(1).unwrap();
+        for p in &m.parameters {
+            p.set_grad(None).unwrap();
+        }
+        m.loss(&random(&[4, 6], i), &random(&[4, 3], 7)).unwrap().backward().unwrap();
+        step.call(&tensor(0.5).unwrap()).unwrap();
+        let want = before.sub(m.parameters[1].grad().unwrap().mul(0.5).unwrap()).unwrap();
+        close(&m.parameters[1], &want);
+    }
+    all_compiled(&step);
+    assert_eq!(step.variants(), 1);
+}
+
+#[test]
+fn schedules_and_scalers_stay_outside() {
+    use std::sync::Mutex;
+    use straightline::optim::{GradScaler, LrScheduler, Optimizer, Sgd, StepLr};
+    let m = Mlp::new();
+    let optimizer = Sgd::new(m.parameters.clone(), 0.1).unwrap();
+    let schedule = LrScheduler::new(StepLr { every: 1, gamma: 0.5 }, &optimizer).unwrap();
+    let (schedule, inside) = (Mutex::new(schedule), optimizer.clone());
+    let f = compile(move |x: &Tensor| {
+        schedule.lock().unwrap().step(&inside)?;
+        x.mul(1)
+    });
+    let line = line!() - 3;
+    let text = f.call(&random(&[3], 1)).unwrap_err().to_string();
+    assert!(
+        text.contains("LrScheduler::step") && text.contains(&format!("steps.rs:{line}")),
+        "{text}"
+    );
+    let scaler = GradScaler::new();
+    let f = compile(move |x: &Tensor| scaler.scale(x));
+    let line = line!() - 1;
+    let text = f.call(&random(&[3], 1)).unwrap_err().to_string();
+    assert!(
+        text.contains("GradScaler::scale") && text.contains(&format!("steps.rs:{line}")),
+        "{text}"
+    );
+    assert_eq!(optimizer.lr(0).unwrap(), 0.1);
+}

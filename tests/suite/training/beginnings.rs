@@ -116,7 +116,7 @@ fn computed() -> Result<()> {
     manual_seed(5);
     let norm = BatchNorm1d::new(3)?;
     norm.forward(&Tensor::randn([4, 3])?)?;
-    close("bn", &[norm.running_mean().clone(), norm.running_var().clone()])?;
+    close("bn", &[norm.running_mean().unwrap().clone(), norm.running_var().unwrap().clone()])?;
 
     manual_seed(5);
     let stacked = RnnOptions::default().layers(2).bidirectional(true);

@@ -153,3 +153,21 @@ fn a_writer_may_be_killed_at_any_moment() {
         assert!(left.is_empty(), "what was unfinished is removed: {left:?}");
     }
 }
+
+#[test]
+fn a_file_that_is_cut_off_is_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let checkpoints = Checkpoints::new(folder.path(), 3).unwrap();
+    for step in [1, 2] {
+        checkpoints.save(&Checkpoint::new(step)).unwrap();
+    }
+    let newest =
+        std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().path()).max().unwrap();
+    let bytes = std::fs::read(&newest).unwrap();
+    std::fs::write(&newest, &bytes[..bytes.len() / 2]).unwrap();
+    assert_eq!(checkpoints.latest().unwrap().unwrap().step(), 1);
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        std::fs::write(entry.unwrap().path(), b"").unwrap();
+    }
+    checkpoints.latest().unwrap_err();
+}

@@ -4,6 +4,7 @@
 mod beginnings;
 mod checkpoints;
 mod follows;
+mod functional;
 mod loaders;
 mod modules;
 mod recorded;

@@ -7,7 +7,9 @@ use super::{
 use crate::autograd::formulas::basics::conj;
 use crate::autograd::grad_enabled;
 use crate::error::Result;
+use crate::modes::tracer;
 use crate::ops::aten;
+use crate::ops::foreign::is_foreign;
 use crate::tensor::Tensor;
 use straightline_catalog::Scalar;
 
@@ -68,10 +70,38 @@ pub(crate) fn det_backward(
         return inverse_times(a, &lu, pivots, &values);
     }
     let tiny = aten::lt_scalar(&aten::abs(det)?, Scalar::Float(100.0 * small))?;
+    if tracer::current().is_some() || is_foreign(det) {
+        return det_backward_of_each(grad, det, a, &tiny);
+    }
     if !aten::item(&aten::any(&tiny)?)?.as_bool() {
         let values = aten::mul_tensor(grad, &conj(det)?)?;
         return inverse_times(a, lu, pivots, &values);
     }
+    adjugate_times(grad, a)
+}
+
+/// The same where nobody can ask which matrices are singular: both ways, each with a matrix that
+/// does it no harm in the place of those that go the other way.
+fn det_backward_of_each(grad: &Tensor, det: &Tensor, a: &Tensor, tiny: &Tensor) -> Result<Tensor> {
+    let n = shape(a).1;
+    let hit = aten::unsqueeze(&aten::unsqueeze(tiny, -1)?, -1)?;
+    let (dtype, device) = (Some(a.dtype()), Some(a.device()));
+    // singular values that are apart have derivatives
+    let ramp = aten::arange_start(ONE, Scalar::Int(n + 1), dtype, None, device, None)?;
+    let regular = diagonal_matrix(&ramp)?;
+    let values = aten::mul_tensor(grad, &conj(det)?)?;
+    let values = aten::masked_fill_scalar(&values, tiny, ZERO)?;
+    let mut sizes = values.sizes().to_vec();
+    sizes.push(n);
+    let right = diagonal_matrix(&aten::expand(&aten::unsqueeze(&values, -1)?, &sizes, false)?)?;
+    let solved = aten::where_self(&hit, &regular, a)?;
+    let solved = aten::linalg_solve(&adjoint(&solved)?, &right, true)?;
+    let others = adjugate_times(grad, &aten::where_self(&hit, a, &regular)?)?;
+    aten::where_self(&hit, &others, &solved)
+}
+
+/// The gradient by singular values.
+fn adjugate_times(grad: &Tensor, a: &Tensor) -> Result<Tensor> {
     let (u, s, vh) = aten::linalg_svd(a, true, None)?;
     let phase = aten::mul_tensor(&aten::linalg_det(&u)?, &aten::linalg_det(&vh)?)?;
     let factor = aten::unsqueeze(&aten::mul_tensor(grad, &conj(&phase)?)?, -1)?;
