@@ -11,13 +11,15 @@ use crate::tensor::{Generator, Tensor};
 use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
 
+type Run = Box<dyn Fn(&[Tensor]) -> Result<Vec<Tensor>> + Send + Sync>;
+
 /// What a checkpointed call knows of itself.
 struct Frame {
     /// How many tensors the first run saved.
     saved: Mutex<usize>,
     /// What the second run saved, until the gradients have used it.
     again: Mutex<Option<Vec<Option<Tensor>>>>,
-    run: Box<dyn Fn(&[Tensor]) -> Result<Vec<Tensor>> + Send + Sync>,
+    run: Run,
     inputs: Vec<Tensor>,
     /// How often the memory of each had been written.
     versions: Vec<u64>,

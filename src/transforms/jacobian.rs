@@ -5,7 +5,7 @@ use super::forward::jvp;
 use super::gradient::vjp;
 use super::map::{VmapOptions, vmap, vmap_with};
 use super::structure::{Structure, leaves, rebuilt};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
 
@@ -51,7 +51,8 @@ where
 }
 
 /// The Jacobian of a function, column by column by forward mode; as [`jacrev`], for functions with
-/// fewer arguments than results.
+/// fewer arguments than results. All columns are computed at once, by [`vmap`]; those of a function
+/// that writes what depends on its arguments into tensors that do not, one after the other.
 ///
 /// # Errors
 ///
@@ -79,12 +80,23 @@ where
                 jvp(&f, a, &rebuilt(a, tangents)?).map(|(_, column)| column)
             };
             let options = VmapOptions { out_dims: vec![Some(-1)], ..VmapOptions::default() };
-            let column = vmap_with(along, &options)(&basis(p)?)?;
+            let basis = basis(p)?;
+            let column = match vmap_with(along, &options)(&basis) {
+                Err(e) if writes_where_it_is_not_batched(&e) => {
+                    let each = (0..basis.size(0)?).map(|i| along(&basis.select(0, i)?));
+                    Tensor::stack(&each.collect::<Result<Vec<_>>>()?, -1)?
+                }
+                column => column?,
+            };
             let out = &column.sizes()[..column.dim() - 1];
             columns.push(aten::reshape(&column, &joined(out, p.sizes()))?);
         }
         rebuilt(a, columns)
     }
+}
+
+fn writes_where_it_is_not_batched(e: &Error) -> bool {
+    matches!(e.kind(), ErrorKind::Transform(e) if matches!(**e, TransformError::InPlace { .. }))
 }
 
 /// The second derivatives of a function whose result is a number: `[sizes..., sizes...]`.

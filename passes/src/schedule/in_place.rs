@@ -1,7 +1,6 @@
 //! Whether an output may take the place of the tensor whose new value it is.
 
 use super::loops::*;
-use super::verify::touched;
 
 impl Schedule {
     /// Whether output buffer `output` may lie in the very memory of `old`, an input or a parameter
@@ -31,7 +30,7 @@ fn may_fail(kernel: &Kernel) -> bool {
 
 /// Whether a step reads or writes such a buffer.
 fn touches(step: &Step, is: &dyn Fn(BufferId) -> bool) -> bool {
-    touched(step).into_iter().any(is)
+    step.buffers().into_iter().any(is)
 }
 
 /// Whether a kernel writes each element of the new buffer once, and reads of the old one at most

@@ -363,6 +363,35 @@ pub enum Step {
     Extern(Extern),
 }
 
+impl Step {
+    /// The buffers that it reads and writes, some of them several times.
+    pub fn buffers(&self) -> Vec<BufferId> {
+        match self {
+            Step::Kernel(k) => k
+                .stages
+                .iter()
+                .flat_map(|s| &s.body)
+                .filter_map(|i| match &i.op {
+                    Op::Load { mem: Mem::Buffer(b), .. }
+                    | Op::Store { mem: Mem::Buffer(b), .. }
+                    | Op::Update { mem: Mem::Buffer(b), .. } => Some(*b),
+                    _ => None,
+                })
+                .collect(),
+            Step::Extern(Extern::Matmul(m)) => {
+                [Some(&m.a), Some(&m.b), Some(&m.out), m.bias.as_ref(), m.residual.as_ref()]
+                    .into_iter()
+                    .flatten()
+                    .map(|v| v.buffer)
+                    .collect()
+            }
+            Step::Extern(Extern::Op { inputs, outputs, .. }) => {
+                inputs.iter().chain(outputs).map(|v| v.buffer).collect()
+            }
+        }
+    }
+}
+
 /// How a result of the function is delivered.
 #[derive(Clone, PartialEq, Debug)]
 pub enum OutputBinding {

@@ -227,38 +227,11 @@ fn verify_extern(s: &Schedule, e: &Extern) -> Result<(), String> {
     }
 }
 
-/// The buffers that a step touches.
-pub(super) fn touched(step: &Step) -> Vec<BufferId> {
-    match step {
-        Step::Kernel(k) => k
-            .stages
-            .iter()
-            .flat_map(|s| &s.body)
-            .filter_map(|i| match &i.op {
-                Op::Load { mem: Mem::Buffer(b), .. }
-                | Op::Store { mem: Mem::Buffer(b), .. }
-                | Op::Update { mem: Mem::Buffer(b), .. } => Some(*b),
-                _ => None,
-            })
-            .collect(),
-        Step::Extern(Extern::Matmul(m)) => {
-            [Some(&m.a), Some(&m.b), Some(&m.out), m.bias.as_ref(), m.residual.as_ref()]
-                .into_iter()
-                .flatten()
-                .map(|v| v.buffer)
-                .collect()
-        }
-        Step::Extern(Extern::Op { inputs, outputs, .. }) => {
-            inputs.iter().chain(outputs).map(|v| v.buffer).collect()
-        }
-    }
-}
-
 fn verify_arena(s: &Schedule) -> Result<(), ScheduleViolation> {
     // (first step, last step, from, to) of each buffer in the arena
     let mut spans: HashMap<BufferId, (usize, usize)> = HashMap::new();
     for (i, step) in s.steps.iter().enumerate() {
-        for b in touched(step) {
+        for b in step.buffers() {
             spans.entry(b).or_insert((i, i)).1 = i;
         }
     }
