@@ -1,5 +1,6 @@
 //! The functions that make a backward pass, and its options.
 
+use super::batches::{self, PassOf};
 use super::edge::GradTarget;
 use super::engine;
 use super::error::AutogradError;
@@ -9,7 +10,6 @@ use crate::dispatch::{DispatchKey, TlsKeySets};
 use crate::error::Result;
 use crate::tensor::Tensor;
 use crate::tensor::node::Edge;
-use std::sync::OnceLock;
 
 /// How a backward pass is made.
 ///
@@ -72,33 +72,6 @@ pub struct GradOptions {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     pub is_grads_batched: bool,
-}
-
-/// The gradients that a pass ends with.
-type Ends = Result<Vec<Option<Tensor>>>;
-
-/// A pass as a function of the gradients that it begins with.
-pub(crate) type PassOf<'a> = &'a dyn Fn(&[Option<Tensor>]) -> Ends;
-
-/// What is known of batches, which are made in a later room.
-pub(crate) struct Batches {
-    /// Runs a pass for all gradients of a batch at once.
-    pub(crate) run: fn(&[Option<Tensor>], PassOf<'_>) -> Ends,
-    /// Whether the samples of a tensor want a gradient that it does not say it wants.
-    pub(crate) wants_gradient: fn(&Tensor) -> bool,
-}
-
-static BATCHES: OnceLock<Batches> = OnceLock::new();
-
-/// Sets what is known of batches, once.
-pub(crate) fn set_batches(batches: Batches) {
-    // a second one would be the same
-    let _ = BATCHES.set(batches);
-}
-
-/// Whether the samples of a tensor want a gradient that it does not say it wants.
-pub(super) fn wants_hidden_gradient(t: &Tensor) -> bool {
-    BATCHES.get().is_some_and(|b| (b.wants_gradient)(t))
 }
 
 /// The gradients of outputs, which are scalars, with respect to inputs. `.grad` of leaves stays as
@@ -203,10 +176,7 @@ fn batched(
             return Err(AutogradError::BatchedGradShape { index, grad, output }.into());
         }
     }
-    match BATCHES.get() {
-        Some(batches) => (batches.run)(grads, pass),
-        None => Err(crate::Error::not_implemented("is_grads_batched without vmap")),
-    }
+    batches::run(grads, pass)
 }
 
 fn edges_of(inputs: &[Tensor]) -> Result<Vec<Edge>> {

@@ -1,7 +1,7 @@
 //! Functions of the user's, with a gradient of their own.
 
 use super::anomaly;
-use super::backward::wants_hidden_gradient;
+use super::batches::{is_transforming, wants_hidden_gradient};
 use super::error::AutogradError;
 use super::forward::{Carrying, Duals};
 use super::graph;
@@ -313,7 +313,7 @@ fn apply<F: Function>(function: Arc<F>, inputs: &[Tensor]) -> Result<Outputs> {
     let duals = Duals::of(inputs)?;
     let results = {
         // where another transform differentiates or pushes, it does so through what `forward` calls
-        let off = records || duals.is_some() || !crate::transforms::is_running();
+        let off = records || duals.is_some() || !is_transforming();
         let _grad = off.then(|| GradGuard::set(false));
         let _rest = off.then(|| Carrying::set(false));
         function.forward(&mut context, inputs)?

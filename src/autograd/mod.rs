@@ -17,6 +17,7 @@
 //! | `graph`, `leaf`, `view` | the history of a tensor; leaves; where a gradient goes, views and writes through them |
 //! | `saved` | what nodes keep |
 //! | `engine`, `validate`, `backward` | the backward pass, whether gradients fit, and the functions that make a pass |
+//! | `batches` | what gradients and tangents ask of the transforms, which fill it in |
 //! | `grad_fn`, `edge`, `methods` | nodes, places in the graph, and tensors, as users see them |
 //! | `forward` | tangents: forward mode |
 //! | `captured` | what `compile()` asks of the tape, and the node that a compiled call adds to it |
@@ -28,6 +29,7 @@
 
 mod anomaly;
 mod backward;
+mod batches;
 mod by_hand;
 pub(crate) mod captured;
 mod checkpoint;
@@ -58,7 +60,7 @@ mod view;
 
 pub use anomaly::{AnomalyGuard, detect_anomaly};
 pub use backward::{BackwardOptions, GradOptions, backward, grad, grad_with};
-pub(crate) use backward::{Batches, PassOf, set_batches};
+pub(crate) use batches::{Batches, PassOf, set_batches};
 pub use checkpoint::checkpoint;
 pub use edge::{GradTarget, GradientEdge, get_gradient_edge};
 pub use error::{AutogradError, Made};
@@ -66,7 +68,7 @@ pub use error::{AutogradError, Made};
 pub mod forward_ad {
     pub use super::forward::{DualLevel, Unpacked, dual_level, make_dual, unpack_dual};
 }
-pub(crate) use forward::{Carrying, enter_jvp, has_tangent, leave_jvp, make_variable, tangent_of};
+pub(crate) use forward::{Carrying, enter_jvp, leave_jvp, make_variable, tangent_of};
 pub use function::{Context, Function, Outputs};
 pub use grad_fn::{GradFn, live_nodes};
 pub use gradcheck::{Gradcheck, gradcheck, gradgradcheck};

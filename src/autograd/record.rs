@@ -7,8 +7,8 @@
 use super::error::AutogradError;
 use super::forward::{self, Operator, Pushing};
 use super::graph;
-use super::rule::{Backward, Grads, Rule, What};
-use super::saved::{self, Kept, SavedTensor};
+use super::rule::{Backward, Form, Grads, Rule, What};
+use super::saved::{self, Kept, SavedTensor, old_value};
 use super::view;
 use crate::dispatch::around::{Around, Given, Results};
 use crate::dispatch::{
@@ -21,17 +21,6 @@ use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, PoisonError};
 use straightline_catalog::Op;
 use straightline_catalog::schema::{FunctionSchema, SchemaType};
-
-/// What an operator's results are to autograd.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Form {
-    /// Fresh tensors.
-    Functional,
-    /// Views of the first argument; `several` from one call.
-    View { several: bool },
-    /// The first argument, written.
-    InPlace,
-}
 
 /// The autograd kernel of an operator.
 pub(crate) struct Recorder {
@@ -375,15 +364,6 @@ impl Recorder {
 
 /// Results that a node keeps, by their positions.
 type SavedResults = SmallVec<[(usize, Tensor); 1]>;
-
-/// A copy of what is about to be written, which formulas need.
-pub(super) fn old_value(t: &Tensor) -> Result<Tensor> {
-    let copy = crate::ops::aten::clone(t, None)?;
-    if let Some(edge) = view::gradient_edge(t)? {
-        graph::set_edge(&copy, edge);
-    }
-    Ok(copy)
-}
 
 /// A node that a rule made.
 pub(crate) struct RuleFunction {

@@ -27,6 +27,17 @@ pub(crate) struct Rule {
     pub(crate) forward: Forward,
 }
 
+/// What an operator's results are to autograd.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Form {
+    /// Fresh tensors.
+    Functional,
+    /// Views of the first argument; `several` from one call.
+    View { several: bool },
+    /// The first argument, written.
+    InPlace,
+}
+
 /// How the tangents of an operator's results follow from those of its operands.
 #[derive(Clone, Copy)]
 pub(crate) enum Forward {

@@ -34,6 +34,15 @@ impl Kept {
     pub(crate) const NOTHING: Kept = Kept::Plain(Saved::None);
 }
 
+/// A copy of what is about to be written, which formulas need.
+pub(super) fn old_value(t: &Tensor) -> Result<Tensor> {
+    let copy = crate::ops::aten::clone(t, None)?;
+    if let Some(edge) = view::gradient_edge(t)? {
+        graph::set_edge(&copy, edge);
+    }
+    Ok(copy)
+}
+
 /// Whose tensor it is.
 #[derive(Clone)]
 enum Origin {

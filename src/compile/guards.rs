@@ -3,7 +3,6 @@
 use super::surroundings::{Answer, Closed, Operators};
 use super::tape;
 use super::traced::{GradUse, LeafUse, Surroundings, Traced};
-use crate::autograd::has_tangent;
 use crate::dispatch::{DispatchKeySet, OperatorHandle, TlsKeySets};
 use crate::modes::autocast;
 use crate::modes::functionalize::{InputSlot, Owner};
@@ -145,7 +144,7 @@ impl InputGuard {
             meta: t.meta(),
             keys: t.key_set(),
             requires_grad: t.requires_grad(),
-            dual: has_tangent(t),
+            dual: t.has_tangent(),
             wrapped_number: t.is_wrapped_number(),
         }
     }
@@ -158,7 +157,7 @@ impl InputGuard {
             && same(&self.meta.strides, t.strides())
             && self.keys == t.key_set()
             && self.requires_grad == t.requires_grad()
-            && self.dual == has_tangent(t)
+            && self.dual == t.has_tangent()
             && self.wrapped_number == t.is_wrapped_number()
     }
 }

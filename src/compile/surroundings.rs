@@ -2,7 +2,6 @@
 //! used.
 
 use super::traced::Surroundings;
-use crate::autograd::has_tangent;
 use crate::dispatch::{DispatchKey, DispatchKeySet, OperatorHandle, fallback_epochs, generation};
 use crate::modes::autocast;
 use crate::modes::functionalize::Owner;
@@ -36,7 +35,7 @@ impl Closed {
             offset: t.offset(),
             storage: t.storage().id(),
             requires_grad: t.requires_grad(),
-            dual: has_tangent(t),
+            dual: t.has_tangent(),
             handles: AtomicUsize::new(t.outside_handles()),
         }
     }
@@ -45,7 +44,7 @@ impl Closed {
     pub(super) fn holds(&self) -> bool {
         !self.given_up()
             && self.tensor.requires_grad() == self.requires_grad
-            && has_tangent(&self.tensor) == self.dual
+            && self.tensor.has_tangent() == self.dual
             && (!self.tensor.is_reshaped() || self.lies_as_before())
     }
 

@@ -8,7 +8,7 @@
 use super::flat;
 use super::traced::{GradUse, Joint, OutputSource, Traced, ViewOf};
 use super::tree::TensorTree;
-use crate::autograd::{captured, has_tangent};
+use crate::autograd::captured;
 use crate::error::Result;
 use crate::modes::functionalize::{self, Owner};
 use crate::modes::outside::{self, Asked, Gradient};
@@ -55,9 +55,9 @@ pub(super) fn tangents<I: TensorTree, O: TensorTree>(
     output: Option<&O>,
 ) -> Option<String> {
     let (mut given, mut returned) = (false, false);
-    flat::visit(inputs, &mut |t| given |= has_tangent(t));
+    flat::visit(inputs, &mut |t| given |= t.has_tangent());
     if let Some(output) = output {
-        flat::visit(output, &mut |t| returned |= has_tangent(t));
+        flat::visit(output, &mut |t| returned |= t.has_tangent());
     }
     match (given, returned) {
         (true, _) => Some("an argument has a tangent".into()),

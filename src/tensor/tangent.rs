@@ -6,7 +6,6 @@
 //! finds none.
 
 use super::Tensor;
-use crate::dispatch::count_levels;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -24,21 +23,15 @@ pub(crate) struct Slot {
 }
 
 impl Level {
-    pub(crate) fn begin() -> Arc<Level> {
-        count_levels(true);
-        Arc::new(Level::default())
-    }
-
-    /// Lets the tangents go.
-    pub(crate) fn end(&self) {
-        if !self.over.swap(true, Ordering::AcqRel) {
-            count_levels(false);
-        }
+    /// Lets the tangents go. Says whether the level lasted until now.
+    pub(crate) fn end(&self) -> bool {
+        let lasted = !self.over.swap(true, Ordering::AcqRel);
         let slots = std::mem::take(&mut *self.slots.lock().unwrap_or_else(PoisonError::into_inner));
         for slot in slots {
             let gone = slot.upgrade().and_then(|s| s.replace(None));
             drop(gone);
         }
+        lasted
     }
 
     fn is_over(&self) -> bool {
@@ -87,6 +80,18 @@ impl Tensor {
                 None
             }
         }
+    }
+
+    /// Whether the tensor has a tangent now: its own, or a part of its base's.
+    #[inline]
+    pub(crate) fn has_tangent(&self) -> bool {
+        self.may_be_dual() && self.finds_tangent()
+    }
+
+    #[cold]
+    fn finds_tangent(&self) -> bool {
+        self.own_tangent().is_some()
+            || (!self.is_apart() && self.base().is_some_and(Tensor::has_tangent))
     }
 
     /// Gives the tensor a tangent, in place of one that it may have.

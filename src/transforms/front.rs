@@ -8,6 +8,7 @@
 use super::batch;
 use super::composite::{answers, decompose, is_composite};
 use super::error::TransformError;
+use super::inside;
 use super::layer::{self, Kind, Layer};
 use super::wrapper;
 use crate::autograd::{Carrying, GradGuard, inference_mode, is_grad_enabled};
@@ -53,6 +54,10 @@ pub(crate) fn register() -> Result<()> {
     crate::autograd::set_batches(crate::autograd::Batches {
         run: super::map::passes,
         wants_gradient: wrapper::hides_gradient,
+        is_running: || layer::innermost().is_some(),
+        inside: inside::inside_batches,
+        like: inside::batched_like,
+        batched: inside::batched_as,
     });
     let kernels = [
         (FRONT, Kernel::boxed(front)),

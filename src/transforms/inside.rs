@@ -9,18 +9,13 @@ use crate::ops::aten;
 use crate::tensor::Tensor;
 use std::rc::Rc;
 
-/// Whether the thread is in a transform.
-pub(crate) fn is_running() -> bool {
-    layer::innermost().is_some()
-}
-
 /// The layer whose batch a tensor is, if it runs.
 fn layer_of(t: &Tensor) -> Option<Rc<Layer>> {
     layer::find(&|l| wrapper::samples_of(t, l).is_some())
 }
 
 /// What is inside of a batched tensor, with a tangent of the same kind: one for each sample.
-pub(crate) fn inside_batches(
+pub(super) fn inside_batches(
     t: &Tensor,
     tangent: Option<&Tensor>,
 ) -> Result<Option<(Tensor, Option<Tensor>)>> {
@@ -41,7 +36,7 @@ pub(crate) fn inside_batches(
 }
 
 /// A tensor that the samples share, as one for each of them, if the other one is a batch.
-pub(crate) fn batched_like(t: &Tensor, other: &Tensor) -> Result<Option<Tensor>> {
+pub(super) fn batched_like(t: &Tensor, other: &Tensor) -> Result<Option<Tensor>> {
     let Some(layer) = layer_of(other) else { return Ok(None) };
     if wrapper::samples_of(t, &layer).is_some() {
         return Ok(None);
@@ -57,7 +52,7 @@ pub(crate) fn batched_like(t: &Tensor, other: &Tensor) -> Result<Option<Tensor>>
 }
 
 /// What was found inside of a batched tensor, as a batch.
-pub(crate) fn batched_as(t: &Tensor, inside: &Tensor) -> Result<Tensor> {
+pub(super) fn batched_as(t: &Tensor, inside: &Tensor) -> Result<Tensor> {
     let Some(layer) = layer_of(t) else { return Ok(inside.clone()) };
     let bdim = wrapper::samples_of(t, &layer).map_or(0, |(_, bdim)| bdim);
     Ok(wrapper::batched(inside, bdim, &layer))

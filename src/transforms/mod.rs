@@ -55,7 +55,6 @@ pub use error::TransformError;
 pub use forward::{JvpOptions, Linearized, jvp, jvp_with, linearize};
 pub(crate) use front::register;
 pub use gradient::{Vjp, grad, grad_and_value, grad_with_aux, vjp};
-pub(crate) use inside::{batched_as, batched_like, inside_batches, is_running};
 pub use jacobian::{hessian, jacfwd, jacrev};
 pub use layer::Randomness;
 pub use map::{VmapOptions, vmap, vmap_with};

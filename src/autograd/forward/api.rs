@@ -1,8 +1,10 @@
 //! Dual tensors as users see them.
 
+use super::super::batches;
 use super::super::error::AutogradError;
 use super::super::graph::is_differentiable;
 use super::tangent::{self, Carrying, laid_out, with_bits_of};
+use crate::dispatch::count_levels;
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
@@ -60,7 +62,7 @@ impl DualLevel {
         if nested {
             return Err(AutogradError::NestedForward.into());
         }
-        let level = Level::begin();
+        let level = begin();
         LEVEL.set(Some(level.clone()));
         Ok(DualLevel { level, on_this_thread: PhantomData })
     }
@@ -69,7 +71,7 @@ impl DualLevel {
 impl Drop for DualLevel {
     fn drop(&mut self) {
         let _ = LEVEL.try_with(|l| l.replace(None));
-        self.level.end();
+        end(&self.level);
     }
 }
 
@@ -124,7 +126,7 @@ pub fn make_dual(primal: impl AsRef<Tensor>, tangent: impl AsRef<Tensor>) -> Res
         return Err(AutogradError::NoDualLevel.into());
     };
     check(primal, tangent)?;
-    let batched = crate::transforms::batched_like(primal, tangent)?;
+    let batched = batches::batched_like(primal, tangent)?;
     let primal = batched.as_ref().unwrap_or(primal);
     if tangent::of(primal)?.is_some() {
         return Err(AutogradError::AlreadyDual.into());
@@ -155,7 +157,7 @@ fn check(primal: &Tensor, tangent: &Tensor) -> Result<()> {
 
 /// A tangent as given to a tensor that has none; of a batched one, to what is inside.
 fn put(dual: &Tensor, tangent: &Tensor, level: &Arc<Level>) -> Result<()> {
-    match crate::transforms::inside_batches(dual, Some(tangent))? {
+    match batches::inside_batches(dual, Some(tangent))? {
         Some((inside, Some(tangent))) => put(&inside, &tangent, level),
         _ => {
             let tangent = with_bits_of(tangent.clone(), dual)?;
@@ -171,7 +173,7 @@ fn apart(t: &Tensor) -> Result<Tensor> {
     let view = aten::alias(t)?;
     let mut inside = view.clone();
     inside.set_apart();
-    while let Some((deeper, _)) = crate::transforms::inside_batches(&inside, None)? {
+    while let Some((deeper, _)) = batches::inside_batches(&inside, None)? {
         deeper.set_apart();
         inside = deeper;
     }
@@ -215,25 +217,38 @@ pub fn unpack_dual(dual: impl AsRef<Tensor>) -> Result<Unpacked> {
 
 /// The tangent of a tensor; of a batched one that of what is inside.
 fn found(t: &Tensor) -> Result<Option<Tensor>> {
-    match crate::transforms::inside_batches(t, None)? {
+    match batches::inside_batches(t, None)? {
         Some((inside, _)) => match found(&inside)? {
-            Some(tangent) => crate::transforms::batched_as(t, &tangent).map(Some),
+            Some(tangent) => batches::batched_as(t, &tangent).map(Some),
             None => Ok(None),
         },
         None => Ok(tangent::of(t)?.map(|(tangent, _)| tangent)),
     }
 }
 
+/// A new level, which all threads count.
+fn begin() -> Arc<Level> {
+    count_levels(true);
+    Arc::new(Level::default())
+}
+
+/// Ends it and lets its tangents go.
+fn end(level: &Level) {
+    if level.end() {
+        count_levels(false);
+    }
+}
+
 /// The level of a `jvp`, whose variables are the only dual tensors in it.
 pub(crate) fn enter_jvp() -> Arc<Level> {
     JVPS.set(JVPS.get() + 1);
-    Level::begin()
+    begin()
 }
 
 /// The end of it.
 pub(crate) fn leave_jvp(level: &Level) {
     let _ = JVPS.try_with(|n| n.set(n.get().saturating_sub(1)));
-    level.end();
+    end(level);
 }
 
 /// Makes a fresh tensor a variable of a `jvp`.
@@ -246,10 +261,4 @@ pub(crate) fn make_variable(t: &Tensor, tangent: &Tensor, level: &Arc<Level>) ->
 /// The tangent that a `jvp` has given a result.
 pub(crate) fn tangent_of(t: &Tensor) -> Result<Option<Tensor>> {
     Ok(tangent::of_written(t)?.map(|(tangent, _)| tangent))
-}
-
-/// Whether a tensor has a tangent now.
-#[inline]
-pub(crate) fn has_tangent(t: &Tensor) -> bool {
-    t.may_be_dual() && tangent_of(t).is_ok_and(|t| t.is_some())
 }

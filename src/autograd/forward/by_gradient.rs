@@ -7,9 +7,8 @@
 use super::super::backward::{GradOptions, grad_with};
 use super::super::error::AutogradError;
 use super::super::mode::GradGuard;
-use super::push::refusal;
 use crate::dispatch::grad_enabled;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
 use straightline_catalog::Scalar;
@@ -107,17 +106,4 @@ fn fit(t: &Tensor, g: &Tensor) -> Result<Tensor> {
         false => t,
     };
     aten::_to_copy(&t, Some(g.dtype()), None, None, None, false, None)
-}
-
-/// The error of a gradient that has no derivative, as one of the operator.
-#[cold]
-pub(super) fn explained(e: Error, op: &str) -> Error {
-    let missing = match e.kind() {
-        ErrorKind::Autograd(e) => {
-            matches!(**e, AutogradError::NotImplemented { .. } | AutogradError::NoKernel { .. })
-        }
-        ErrorKind::NotImplemented { .. } => true,
-        _ => false,
-    };
-    if missing { refusal(op) } else { e }
 }

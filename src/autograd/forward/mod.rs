@@ -13,15 +13,17 @@
 //! | `push` | the autograd kernel's part: operands' tangents to results' |
 //! | `by_gradient` | operators without a forward formula |
 //! | `others` | copies, operators from outside |
+//! | `refusal` | the errors of operators that tangents do not go through |
 
 mod api;
 mod by_gradient;
 mod others;
 mod push;
+mod refusal;
 pub(super) mod tangent;
 
 pub use api::{DualLevel, Unpacked, dual_level, make_dual, unpack_dual};
-pub(crate) use api::{enter_jvp, has_tangent, leave_jvp, make_variable, tangent_of};
+pub(crate) use api::{enter_jvp, leave_jvp, make_variable, tangent_of};
 pub(super) use others::{Duals, Pushed, copied, write_copied};
 pub(super) use push::{Operator, Pushing, begin, end};
 pub(crate) use tangent::Carrying;

@@ -2,7 +2,8 @@
 
 use super::super::error::AutogradError;
 use super::super::graph;
-use super::by_gradient::{explained, through};
+use super::by_gradient::through;
+use super::refusal::explained;
 use super::tangent::{self, Carrying};
 use crate::dispatch::Value;
 use crate::error::Result;

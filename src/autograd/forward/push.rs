@@ -1,17 +1,16 @@
 //! The autograd kernel's part: from the tangents of a call's operands to those of its results.
 
-use super::super::error::AutogradError;
 use super::super::graph;
-use super::super::record::{Form, old_value};
 use super::super::rule::{
-    Backward, Forward, Grads, InputGrads, Push, Rule, Save, Saved, Sum, Tangents, What,
+    Backward, Form, Forward, Grads, InputGrads, Push, Rule, Save, Saved, Sum, Tangents, What,
 };
-use super::super::saved;
+use super::super::saved::{self, old_value};
 use super::by_gradient::{Pulled, through};
+use super::refusal::{explained, refusal};
 use super::tangent::{self, Carrying};
 use crate::dispatch::around::{Given, Results};
 use crate::dispatch::{BelowAutograd, OperatorHandle, Value};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
 use crate::tensor::tangent::Level;
@@ -108,12 +107,6 @@ fn reads_old(rule: &Rule) -> bool {
     }
 }
 
-/// The error of an operator that tangents do not go through.
-#[cold]
-pub(super) fn refusal(op: &str) -> Error {
-    AutogradError::ForwardNotImplemented { op: op.to_string() }.into()
-}
-
 /// Gives the results of a call their tangents.
 pub(crate) fn end(operator: &Operator, pushing: &Pushing, results: &mut dyn Results) -> Result<()> {
     let Operator { rule, form, .. } = operator;
@@ -126,7 +119,7 @@ pub(crate) fn end(operator: &Operator, pushing: &Pushing, results: &mut dyn Resu
     let rest = Carrying::set(false);
     let pushed = pushing.pushed(operator, &all, &whole);
     let op = operator.schema.name.base();
-    let pushed = pushed.map_err(|e| super::by_gradient::explained(e, op))?;
+    let pushed = pushed.map_err(|e| explained(e, op))?;
     let mut fitted = Vec::with_capacity(all.len());
     for ((_, t), tangent) in all.iter().zip(pushed) {
         if !graph::is_differentiable(t) {

@@ -13,7 +13,7 @@ pub(crate) fn slogdet(a: &Tensor) -> Result<(Tensor, Tensor)> {
 
 /// Whether a derivative may be asked for, which needs the vectors that go with the values.
 fn needs_vectors(a: &Tensor) -> bool {
-    (a.requires_grad() && crate::autograd::grad_enabled()) || crate::autograd::has_tangent(a)
+    (a.requires_grad() && crate::autograd::grad_enabled()) || a.has_tangent()
 }
 
 pub(crate) fn svdvals(a: &Tensor, driver: Option<&str>) -> Result<Tensor> {

@@ -1,6 +1,5 @@
 //! Scaled dot product attention: the choice of a way to compute it, and the fused kernel.
 
-use crate::autograd::has_tangent;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::ops::copy;
@@ -66,7 +65,7 @@ pub(crate) fn fused_sdp_choice(
         && [q, k, v].iter().all(|t| t.strides()[rank - 1] == 1)
         && mask.is_none_or(|m| !m.requires_grad() && mask_fits(q, k, m))
         // the fused kernel has no derivative in a direction
-        && ![Some(q), Some(k), Some(v), mask].into_iter().flatten().any(has_tangent);
+        && ![Some(q), Some(k), Some(v), mask].into_iter().flatten().any(Tensor::has_tangent);
     Ok(i64::from(served))
 }
 
