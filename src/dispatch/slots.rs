@@ -7,6 +7,7 @@
 //!
 //! - *a fallthrough*, which a mask should have hidden: the mask was read before the key became a
 //!   fallthrough, or the cell before it stopped being one;
+//! - *a kernel for calls that record*, in a call that does not: the same;
 //! - *nothing*, because the kernel that the old mask leads to is gone by now.
 //!
 //! Both are rare, so a call looks again only then ([`Slots::settle`]); every other outcome was the
@@ -19,7 +20,7 @@ use std::ptr;
 const PER_BACKEND: u64 = 1 << 63;
 
 /// How often a call looks again while a registration on another thread is under way.
-const RETRIES: usize = 10_000;
+pub(super) const RETRIES: usize = 10_000;
 
 /// What fills a slot.
 pub(super) trait Occupant: 'static {
@@ -32,6 +33,8 @@ pub(super) trait Occupant: 'static {
 pub(super) enum Standing {
     /// Runs.
     Kernel,
+    /// Runs in calls that record; others should have masked it.
+    Recording,
     /// Should have been masked.
     Fallthrough,
     /// Stands for an error.
@@ -101,7 +104,7 @@ impl<T: Occupant, const N: usize, const B: usize> Slots<T, N, B> {
         let mut found = look(self);
         for _ in 0..RETRIES {
             let standing = found.1.standing();
-            if standing == Standing::Kernel {
+            if matches!(standing, Standing::Kernel | Standing::Recording) {
                 break;
             }
             let again = look(self);

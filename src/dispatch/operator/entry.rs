@@ -6,12 +6,13 @@ use crate::dispatch::dispatcher::Fallbacks;
 use crate::dispatch::error::{MissingKernel, Site};
 use crate::dispatch::kernel::Signature;
 use crate::dispatch::record;
-use crate::dispatch::slots::Slots;
+use crate::dispatch::slots::{RETRIES, Slots, Standing};
 use crate::dispatch::table::{Layouts, Provenance, Registered, SLOTS};
 use std::collections::BTreeMap;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::yield_now;
 use straightline_catalog::key::{BackendComponent, DispatchKey};
 use straightline_catalog::keyset::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 use straightline_catalog::schema::OperatorName;
@@ -160,9 +161,21 @@ impl OperatorEntry {
     #[cold]
     #[inline(never)]
     pub(super) fn look_again(&self, keys: DispatchKeySet) -> (DispatchKeySet, &'static Record) {
-        self.slots.settle(|_| {
-            let keys = self.masked(keys);
-            (keys, self.lookup(keys))
-        })
+        let look = || {
+            self.slots.settle(|_| {
+                let keys = self.masked(keys);
+                (keys, self.lookup(keys))
+            })
+        };
+        let mut found = look();
+        for _ in 0..RETRIES {
+            // a mask and a cell of different registrations
+            if found.1.standing != Standing::Recording || keys.records() {
+                break;
+            }
+            yield_now();
+            found = look();
+        }
+        found
     }
 }

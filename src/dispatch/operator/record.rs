@@ -31,9 +31,10 @@ unsafe impl Sync for Record {}
 
 impl Record {
     pub(in crate::dispatch) fn new(kernel: Kernel, site: Site) -> &'static Record {
-        let standing = match kernel.is_fallthrough() {
-            true => Standing::Fallthrough,
-            false => Standing::Kernel,
+        let standing = match (kernel.is_fallthrough(), kernel.only_records()) {
+            (true, _) => Standing::Fallthrough,
+            (false, true) => Standing::Recording,
+            (false, false) => Standing::Kernel,
         };
         Record::with(kernel, site, standing)
     }
