@@ -99,7 +99,9 @@ fn writes_where_it_is_not_batched(e: &Error) -> bool {
     matches!(e.kind(), ErrorKind::Transform(e) if matches!(**e, TransformError::InPlace { .. }))
 }
 
-/// The second derivatives of a function whose result is a number: `[sizes..., sizes...]`.
+/// The second derivatives of a function whose result is a number: `[sizes..., sizes...]`. They are
+/// the forward derivatives of the gradient; under [`vmap`], where the function writes samples into a
+/// tensor whose tangent has none, the gradients of the gradient.
 ///
 /// # Errors
 ///
@@ -122,5 +124,8 @@ where
             _ => Err(TransformError::NotScalar { api: "hessian", dims: y.dim() }.into()),
         }
     };
-    jacfwd(jacrev(number))
+    move |x| match jacfwd(jacrev(&number))(x) {
+        Err(e) if writes_where_it_is_not_batched(&e) => jacrev(jacrev(&number))(x),
+        matrix => matrix,
+    }
 }
