@@ -186,8 +186,15 @@ fn step(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
 
     const SETTINGS: Settings = Settings { steps: 6, batch: 4, rate: 4e-3, seed: 3 };
+
+    /// The default generator is the process's: one test at a time draws from it.
+    fn turn() -> MutexGuard<'static, ()> {
+        static TURN: Mutex<()> = Mutex::new(());
+        TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     fn trained(run: &mut Run<'_>, steps: usize) -> Result<()> {
         (0..steps).try_for_each(|_| run.step().map(drop))
@@ -207,6 +214,7 @@ mod tests {
 
     #[test]
     fn what_goes_on_from_a_checkpoint_is_the_same_bit_for_bit() -> Result<()> {
+        let _turn = turn();
         let grammar = Grammar::embedded().expect("the shipped grammar is good");
         let mut whole = Run::new(&grammar, SETTINGS, false)?;
         trained(&mut whole, 2)?;
@@ -228,6 +236,7 @@ mod tests {
 
     #[test]
     fn a_compiled_step_does_what_an_eager_one_does() -> Result<()> {
+        let _turn = turn();
         let grammar = Grammar::embedded().expect("the shipped grammar is good");
         let mut eager = Run::new(&grammar, SETTINGS, false)?;
         trained(&mut eager, 3)?;
