@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::tensor::node::{Edge, Edges, Function, Node, OutputMeta, next_sequence};
 use smallvec::SmallVec;
+use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
 use straightline_catalog::Op;
 use straightline_catalog::schema::{FunctionSchema, SchemaType};
@@ -32,6 +33,8 @@ pub(crate) struct Recorder {
     differentiable: u64,
     /// A bit for each slot of [`Rule::inputs`] that is a list.
     lists: u64,
+    /// Some results are lists.
+    gives_lists: bool,
     /// The old value of what is written is kept.
     saves_old: bool,
     /// Of an operator in place, the one that gives the same as a fresh tensor.
@@ -68,6 +71,7 @@ impl Recorder {
             form,
             differentiable,
             lists,
+            gives_lists: schema.returns.iter().any(|r| matches!(r.ty, SchemaType::List(..))),
             saves_old,
             functional,
         }
@@ -91,17 +95,25 @@ fn functional_of(name: &str) -> Option<Op> {
 }
 
 /// From before a call to after it.
+#[derive(Default)]
 pub(crate) struct Recording {
-    tape: Option<Tape>,
+    /// What a node is made of, as far as it is known before the call.
+    tape: Tape,
     forward: Option<Box<Pushing>>,
 }
 
-/// The part of it that is a node.
+#[derive(Default)]
 struct Tape {
-    /// The call's node, which is nobody else's yet.
-    node: Arc<Node<RuleFunction>>,
+    edges: Edges,
     /// The slots whose edges lead somewhere.
     active: u64,
+    /// How many edges each slot has, where some are lists.
+    lengths: Option<Box<[u32]>>,
+    /// The first slot that has no edge yet.
+    next: usize,
+    sequence: u64,
+    line: Option<&'static Location<'static>>,
+    kept: SmallVec<[Kept; 3]>,
     /// What an operator in place writes.
     written: Option<Tensor>,
 }
@@ -109,43 +121,59 @@ struct Tape {
 impl Around for Recorder {
     type Kept = Recording;
 
-    fn before(&self, op: OperatorHandle, given: &dyn Given<'_>) -> Result<Option<Recording>> {
-        let recording = grad_enabled();
-        let (mut wanted, mut dual) = (false, false);
-        let mut refused = None;
+    #[inline]
+    fn before(
+        &self,
+        op: OperatorHandle,
+        given: &dyn Given<'_>,
+        recording: &mut Recording,
+    ) -> Result<bool> {
+        let Recording { tape, forward } = recording;
+        let records = grad_enabled();
+        if self.lists != 0 && records {
+            tape.lengths = Some(vec![0u32; self.rule.inputs.len()].into_boxed_slice());
+        }
+        let mut dual = false;
+        let (mut refused, mut failed) = (None, None);
         given.tensors(&mut |at, t| {
             dual |= t.may_be_dual();
-            if recording && t.requires_grad() {
-                match self.differentiable >> at & 1 == 1 {
-                    true => wanted = true,
-                    false => refused = refused.or(Some(at)),
+            if !records {
+                return;
+            }
+            if self.differentiable >> at & 1 == 1 {
+                if let Err(e) = self.operand(tape, at, t) {
+                    failed = failed.take().or(Some(e));
                 }
+            } else if t.requires_grad() {
+                refused = refused.or(Some(at));
             }
         });
         if let Some(at) = refused {
             self.refuse(at)?;
         }
-        let forward = match dual && forward_enabled() {
-            true => forward::begin(&self.operator(op)?, given)?,
-            false => None,
-        };
-        let tape = if wanted { Some(self.begin(given)?) } else { None };
-        Ok((tape.is_some() || forward.is_some()).then_some(Recording { tape, forward }))
+        if dual && forward_enabled() {
+            *forward = forward::begin(&self.operator(op)?, given)?;
+        }
+        if tape.active != 0 || failed.is_some() {
+            self.begin(given, tape, failed)?;
+        }
+        Ok(tape.active != 0 || forward.is_some())
     }
 
+    #[inline]
     fn after(
         &self,
         op: OperatorHandle,
-        recording: Recording,
+        recording: &mut Recording,
         results: &mut dyn Results,
     ) -> Result<()> {
         let Recording { tape, forward } = recording;
-        let saved = match tape {
-            Some(tape) => self.end(tape, results)?,
-            None => SavedResults::new(),
+        let saved = match tape.active {
+            0 => SavedResults::new(),
+            _ => self.end(tape, results)?,
         };
         let Some(pushing) = forward else { return Ok(()) };
-        forward::end(&self.operator(op)?, &pushing, results)?;
+        forward::end(&self.operator(op)?, pushing, results)?;
         // what the node keeps of its results has their tangents
         results.tensors(&mut |at, t| {
             let of = saved.iter().filter(|(of, kept)| *of == at && kept.shares_storage_with(t));
@@ -180,54 +208,56 @@ impl Recorder {
         })
     }
 
-    fn begin(&self, given: &dyn Given<'_>) -> Result<Tape> {
-        let mut written = None;
+    /// Adds the edge of a tensor of argument `at`.
+    #[inline]
+    fn operand(&self, tape: &mut Tape, at: usize, t: &Tensor) -> Result<()> {
+        let slot = self.rule.inputs.iter().position(|i| *i == at).unwrap_or(0);
+        self.skip(tape, slot);
+        tape.next = slot + 1;
+        if let Some(lengths) = &mut tape.lengths {
+            lengths[slot] += 1;
+        }
+        let (edge, failed) = match t.is_plain_leaf() {
+            true => (Some(Edge::leaf(t.clone())), Ok(())),
+            false => match view::gradient_edge(t) {
+                Ok(edge) => (edge, Ok(())),
+                Err(e) => (None, Err(e)),
+            },
+        };
+        tape.active |= u64::from(edge.is_some()) << slot;
+        tape.edges.push(edge);
+        failed
+    }
+
+    /// Edges that lead nowhere, for arguments before a slot that are missing.
+    #[inline]
+    fn skip(&self, tape: &mut Tape, to: usize) {
+        for slot in tape.next..to {
+            if self.lists >> slot & 1 == 0 {
+                tape.edges.push(None);
+                if let Some(lengths) = &mut tape.lengths {
+                    lengths[slot] = 1;
+                }
+            }
+        }
+    }
+
+    fn begin(&self, given: &dyn Given<'_>, tape: &mut Tape, failed: Option<Error>) -> Result<()> {
         if self.form == Form::InPlace
             && let Value::Tensor(t) = given.value(0)
         {
             view::check_write(&t)?;
-            written = Some(t);
+            tape.written = Some(t);
         }
-        let mut edges = Edges::new();
-        let (mut active, mut next) = (0u64, 0);
-        let mut failed = None;
-        let slots = self.rule.inputs.len();
-        let mut lengths = (self.lists != 0).then(|| vec![0u32; slots].into_boxed_slice());
-        given.tensors(&mut |at, t| {
-            if self.differentiable >> at & 1 == 0 {
-                return;
-            }
-            let slot = self.slot_of(at);
-            self.fill(&mut edges, &mut lengths, next, slot);
-            next = slot + 1;
-            if let Some(lengths) = &mut lengths {
-                lengths[slot] += 1;
-            }
-            if t.is_plain_leaf() {
-                active |= 1 << slot;
-                edges.push(Some(Edge::leaf(t.clone())));
-                return;
-            }
-            match view::gradient_edge(t) {
-                Ok(edge) => {
-                    if edge.is_some() {
-                        active |= 1 << slot;
-                    }
-                    edges.push(edge);
-                }
-                Err(e) => failed = failed.take().or(Some(e)),
-            }
-        });
-        self.fill(&mut edges, &mut lengths, next, slots);
         if let Some(e) = failed {
             return Err(e);
         }
-        let mut kept = SmallVec::new();
+        self.skip(tape, self.rule.inputs.len());
         for save in self.rule.saves {
-            let needed = save.users & active != 0;
-            kept.push(match save.what {
+            let needed = save.users & tape.active != 0;
+            tape.kept.push(match save.what {
                 _ if !needed => Kept::NOTHING,
-                What::Argument(0) if self.saves_old => match &written {
+                What::Argument(0) if self.saves_old => match &tape.written {
                     Some(t) => {
                         let _below = BelowAutograd::enter();
                         Kept::Tensor(SavedTensor::operand(&old_value(t)?, true)?)
@@ -242,60 +272,34 @@ impl Recorder {
                 what => saved::keep(what, given, false)?,
             });
         }
-        let function = RuleFunction {
-            rule: self.rule,
-            name: self.name,
-            lengths,
-            kept: Mutex::new(Some(kept)),
-        };
-        let node =
-            Node::new(next_sequence(), edges, SmallVec::new(), Some(self.name), line(), function);
-        Ok(Tape { node: super::anomaly::noted(node), active, written })
+        (tape.sequence, tape.line) = (next_sequence(), line());
+        Ok(())
     }
 
-    /// Edges that lead nowhere, for arguments that are missing between two slots.
-    #[inline]
-    fn fill(&self, edges: &mut Edges, lengths: &mut Option<Box<[u32]>>, from: usize, to: usize) {
-        for slot in from..to {
-            if self.lists >> slot & 1 == 0 {
-                edges.push(None);
-                if let Some(lengths) = lengths {
-                    lengths[slot] = 1;
-                }
-            }
-        }
-    }
-
-    fn slot_of(&self, at: usize) -> usize {
-        self.rule.inputs.iter().position(|i| *i == at).unwrap_or(0)
-    }
-
-    /// Fills the node in; gives what that keeps of the results.
-    fn end(&self, tape: Tape, results: &mut dyn Results) -> Result<SavedResults> {
-        let Tape { mut node, active, written } = tape;
-        let mut saved_results = SavedResults::new();
-        let Some(Node { outputs, function, .. }) = Arc::get_mut(&mut node) else {
-            return Err(Error::runtime("a node is known before its results are"));
-        };
-        let kept = function.kept.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let kept = kept.as_mut().map_or(&mut [][..], |kept| &mut kept[..]);
+    /// Makes the node, and gives what that keeps of the results.
+    fn end(&self, tape: &mut Tape, results: &mut dyn Results) -> Result<SavedResults> {
+        let active = tape.active;
         let differentiable = |at: usize| self.rule.outputs.get(at).copied().unwrap_or(false);
         // results that a mask leaves out have places all the same
-        let lists = self.schema.returns.iter().any(|r| matches!(r.ty, SchemaType::List(..)));
-        let place = |at: usize, running: u32| match lists {
+        let place = |at: usize, running: u32| match self.gives_lists {
             true => running,
             false => (0..at).filter(|before| differentiable(*before)).count() as u32,
         };
+        let mut outputs = SmallVec::<[Option<OutputMeta>; 1]>::new();
+        let mut with_history = 0usize;
         results.tensors(&mut |at, t| {
             if differentiable(at) {
                 while outputs.len() < place(at, 0) as usize {
                     outputs.push(None);
                 }
-                outputs.push(graph::is_differentiable(t).then(|| OutputMeta::of(t)));
+                let flows = graph::is_differentiable(t);
+                with_history += usize::from(flows);
+                outputs.push(flows.then(|| OutputMeta::of(t)));
             }
         });
         // own results are kept without their history, which is the node itself
-        for (save, kept) in self.rule.saves.iter().zip(kept) {
+        let mut saved_results = SavedResults::new();
+        for (save, kept) in self.rule.saves.iter().zip(&mut tape.kept) {
             if let (What::Argument(at), Kept::Tensor(t)) = (save.what, &mut *kept)
                 && at > 0
                 && self.schema.args[at].is_write()
@@ -330,23 +334,38 @@ impl Recorder {
                 return Err(e);
             }
         }
-        let node: Arc<Node> = node;
-        if let Some(written) = written {
+        let function = RuleFunction {
+            rule: self.rule,
+            lengths: tape.lengths.take(),
+            kept: Mutex::new(Some(std::mem::take(&mut tape.kept))),
+        };
+        let edges = std::mem::take(&mut tape.edges);
+        let node = Node::new(tape.sequence, edges, outputs, Some(self.name), tape.line, function);
+        let node: Arc<Node> = super::anomaly::noted(node);
+        if let Some(written) = tape.written.take() {
             view::rebase(&written, node)?;
             return Ok(saved_results);
         }
+        // the last result takes the handle itself
+        let mut node = Some(node);
+        let mut take = || {
+            with_history = with_history.saturating_sub(1);
+            if with_history == 0 { node.take() } else { node.clone() }
+        };
         let mut running = 0;
         results.tensors(&mut |at, t| {
             if !differentiable(at) {
                 return;
             }
             let nr = place(at, running);
-            if graph::is_differentiable(t) {
+            if graph::is_differentiable(t)
+                && let Some(node) = take()
+            {
                 if t.requires_grad() && t.base().is_none() {
                     // a kernel that gives its operand as it is
                     *t = graph::cut(t);
                 }
-                t.come_from(Edge::new(node.clone(), nr));
+                t.come_from(Edge::new(node, nr));
                 if let Form::View { several } = self.form
                     && t.base().is_some()
                 {
@@ -368,7 +387,6 @@ type SavedResults = SmallVec<[(usize, Tensor); 1]>;
 /// A node that a rule made.
 pub(crate) struct RuleFunction {
     rule: &'static Rule,
-    name: &'static str,
     lengths: Option<Box<[u32]>>,
     kept: Mutex<Option<SmallVec<[Kept; 3]>>>,
 }
@@ -386,7 +404,8 @@ impl Function for RuleFunction {
         _keep: bool,
     ) -> Result<Vec<Option<Tensor>>> {
         if self.rule.node == "NotImplemented" {
-            let op = self.name.split('.').next().unwrap_or(self.name).to_string();
+            let name = node.op.unwrap_or_default();
+            let op = name.split('.').next().unwrap_or(name).to_string();
             let made = Some(graph::made(node));
             return Err(AutogradError::NotImplemented { op, made }.into());
         }

@@ -26,8 +26,22 @@ pub(super) struct Fresh {
     pub(super) bytes: usize,
     /// Which of the graph's outputs it is.
     pub(super) output: usize,
-    /// The mutation whose target it is written over, in place of memory of its own.
-    pub(super) over: Option<usize>,
+    /// What it is written over, in place of memory of its own.
+    pub(super) over: Option<Over>,
+}
+
+/// Memory that is there already, for the value of an output.
+#[derive(Clone, Copy)]
+pub(super) enum Over {
+    /// That of the target of a mutation.
+    Target(usize),
+    /// That of the `.grad` which the output replaces, if at a call nobody else has it.
+    Gradient {
+        /// Which of [`Traced::grads`].
+        used: usize,
+        /// A call that fails has not written it.
+        safe: bool,
+    },
 }
 
 impl Delivery {
@@ -41,7 +55,13 @@ impl Delivery {
         for (output, binding) in schedule.outputs.iter().enumerate() {
             if let OutputBinding::Fresh { index, meta } = binding {
                 let bytes = meta.storage_bytes();
-                let over = over(traced, schedule, &restrided, (output, *index), meta);
+                let at = (output, *index);
+                let target = over(traced, schedule, &restrided, at, meta).map(Over::Target);
+                let over = target.or_else(|| {
+                    let found = gradient(traced, schedule, &restrided, at);
+                    let safe = schedule.is_safe_once_written(*index);
+                    found.map(|used| Over::Gradient { used, safe })
+                });
                 buffers.push((*index, Fresh { meta: meta.clone(), bytes, output, over }));
             }
         }
@@ -62,6 +82,43 @@ impl Delivery {
     }
 }
 
+fn is_viewed(schedule: &Schedule, source: ViewSource) -> bool {
+    let mut outputs = schedule.outputs.iter();
+    outputs.any(|o| matches!(o, OutputBinding::View { of, .. } if *of == source))
+}
+
+/// The use of `.grad` that output `output`, in buffer `index`, is left by and nothing else has, if
+/// the plan can write it where the gradient was that it takes the place of, unread.
+fn gradient(
+    traced: &Traced,
+    schedule: &Schedule,
+    restrided: &[(usize, TensorMeta)],
+    (output, index): (usize, u32),
+) -> Option<usize> {
+    let is_it = |source: &OutputSource| match source {
+        OutputSource::Value(i) | OutputSource::View { of: ViewOf::Value(i), .. } => *i == output,
+        _ => false,
+    };
+    let mut places = traced.outputs.iter().enumerate().filter(|(_, source)| is_it(source));
+    let (place, OutputSource::Value(_)) = places.next()? else { return None };
+    let mut left = traced.grads.iter().enumerate().filter(|(_, g)| g.after == Some(Some(place)));
+    let (at, used) = left.next()?;
+    let again = |source: &OutputSource| matches!(source, OutputSource::Same(i) if *i == place);
+    let alone = places.next().is_none()
+        && left.next().is_none()
+        && place >= traced.returned
+        && !traced.outputs.iter().any(again)
+        && !traced.mutations.iter().any(|m| m.output == output)
+        && !is_viewed(schedule, ViewSource::Output(index))
+        && !restrided.iter().any(|(i, _)| *i == output);
+    let binds =
+        |b: &OutputBinding| matches!(b, OutputBinding::Fresh { index: i, .. } if *i == index);
+    let alone = alone && schedule.outputs.iter().filter(|b| binds(b)).count() == 1;
+    let unread = used.before.is_none() && used.bound.is_none();
+    let plain = traced.joint.is_none() && traced.slots.is_empty() && traced.reshapes.is_empty();
+    (alone && unread && plain).then_some(at)
+}
+
 /// The mutation that output `output`, in buffer `index`, is the new value of, if the plan can write
 /// that where the old one is.
 fn over(
@@ -78,10 +135,7 @@ fn over(
         OutputSource::Value(i) | OutputSource::View { of: ViewOf::Value(i), .. } => *i == output,
         _ => false,
     });
-    let viewed = |source: ViewSource| {
-        let mut outputs = schedule.outputs.iter();
-        outputs.any(|o| matches!(o, OutputBinding::View { of, .. } if *of == source))
-    };
+    let viewed = |source| is_viewed(schedule, source);
     let again = traced.mutations.iter().filter(|m| m.output == output).count() > 1;
     let moved = m.memory.is_some() || !traced.reshapes.is_empty() || !traced.slots.is_empty();
     if delivered

@@ -45,8 +45,9 @@ use std::panic::Location;
 /// bits.
 ///
 /// A call that fails has written nothing: arguments and closed-over tensors are unchanged, whereas
-/// eager code would have made the writes before the failing call. Other effects, such as random
-/// numbers that were drawn, are not undone.
+/// eager code would have made the writes before the failing call. A `.grad` that the function clears
+/// and computes anew may be gone. Other effects, such as random numbers that were drawn, are not
+/// undone.
 ///
 /// ```
 /// use straightline::{Tensor, compile};

@@ -1,6 +1,6 @@
 //! Replay: the plan runs on the call's tensors, and the dispatcher is not entered.
 
-use super::delivery::Fresh;
+use super::delivery::{Fresh, Over};
 use super::results::{graph_inputs, owned};
 use super::stages::Executable;
 use super::traced::{OutputSource, Traced, ViewOf};
@@ -56,6 +56,7 @@ impl Executable {
     /// Runs the plan on the graph's inputs and delivers what it computes.
     fn run_on(&self, arguments: &[&Tensor], inputs: &[&Tensor]) -> Result<Results> {
         let traced = &self.traced;
+        let spare = self.spare(arguments);
         let mut held = Borrows::default();
         if self.results.runs {
             self.borrow(arguments, inputs, &mut held)?;
@@ -63,11 +64,19 @@ impl Executable {
         let values = {
             let mut fresh = Results::new();
             let mut output_ptrs: SmallVec<[*mut u8; 4]> = SmallVec::new();
-            for Fresh { meta, bytes, output, over } in &self.results.fresh {
-                if let Some(m) = over {
-                    let target = owned(&traced.mutations[*m].target, arguments, inputs);
-                    output_ptrs.push(target.data_ptr()?);
-                    fresh.push(target.clone());
+            for (i, Fresh { meta, bytes, output, over }) in self.results.fresh.iter().enumerate() {
+                let there = match over {
+                    None => None,
+                    Some(Over::Target(m)) => {
+                        Some(owned(&traced.mutations[*m].target, arguments, inputs))
+                    }
+                    Some(Over::Gradient { .. }) => {
+                        spare.get(i).and_then(Option::as_ref).filter(|grad| held.try_write(grad))
+                    }
+                };
+                if let Some(there) = there {
+                    output_ptrs.push(there.data_ptr()?);
+                    fresh.push(there.clone());
                     continue;
                 }
                 let storage = Storage::allocate(*bytes).map_err(|e| self.no_memory(*output, e))?;
@@ -75,7 +84,11 @@ impl Executable {
                 fresh.push(tensor(storage, meta, 0));
             }
             if self.results.runs {
-                self.compute(inputs, &output_ptrs)?;
+                let ran = self.compute(inputs, &output_ptrs);
+                if ran.is_err() {
+                    self.drop_written(arguments, &fresh);
+                }
+                ran?;
             }
             if self.results.as_buffers {
                 return Ok(fresh);
@@ -120,6 +133,28 @@ impl Executable {
             }
         }
         delivered(traced, arguments, &values)
+    }
+
+    /// For each output buffer the gradient that it may be written over.
+    fn spare(&self, arguments: &[&Tensor]) -> SmallVec<[Option<Tensor>; 8]> {
+        let mut all = SmallVec::new();
+        for (i, Fresh { meta, bytes, over, .. }) in self.results.fresh.iter().enumerate() {
+            let Some(Over::Gradient { used, .. }) = over else { continue };
+            all.resize(i, None);
+            all.push(tape::spare(&self.traced.grads[*used], arguments, meta, *bytes));
+        }
+        all
+    }
+
+    /// A call has failed: gradients whose memory it may have written are gone, as in eager code,
+    /// which clears them first.
+    #[cold]
+    fn drop_written(&self, arguments: &[&Tensor], fresh: &[Tensor]) {
+        for (Fresh { over, .. }, written) in self.results.fresh.iter().zip(fresh) {
+            if let Some(Over::Gradient { used, safe: false }) = over {
+                tape::forget(&self.traced.grads[*used], arguments, written);
+            }
+        }
     }
 
     /// Runs the plan. The caller has access to everything that it reads, and `outputs` are fresh, as

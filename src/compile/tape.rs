@@ -177,6 +177,32 @@ fn tensor<'a>(owner: &'a Owner, inputs: &[&'a Tensor]) -> Option<&'a Tensor> {
     }
 }
 
+/// The gradient that a call is going to replace, if it is like `meta` and nobody else can tell
+/// whether the new one lies in its memory.
+pub(super) fn spare(
+    used: &GradUse,
+    inputs: &[&Tensor],
+    meta: &TensorMeta,
+    bytes: usize,
+) -> Option<Tensor> {
+    let grad = outside::grad_of(tensor(&used.target, inputs)?)?;
+    // one handle is that of the tensor whose gradient it is
+    let alone = grad.handles() == 2 && grad.storage().is_unshared();
+    let fits = grad.offset() == 0 && grad.storage().bytes() == bytes && grad.meta() == *meta;
+    let wants = grad.requires_grad() || grad.may_be_dual();
+    let plain = !wants && !grad.has_math_bits() && grad.kind_without_memory().is_none();
+    (alone && fits && plain).then_some(grad)
+}
+
+/// Takes the gradient away if it is `written`.
+pub(super) fn forget(used: &GradUse, inputs: &[&Tensor], written: &Tensor) {
+    if let Some(t) = tensor(&used.target, inputs)
+        && outside::grad_of(t).is_some_and(|grad| grad.same_handle(written))
+    {
+        outside::put_grad(t, None);
+    }
+}
+
 /// What differs from when the function was captured.
 #[inline]
 pub(super) fn misses(used: &GradUse, inputs: &[&Tensor]) -> Option<&'static str> {

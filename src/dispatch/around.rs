@@ -12,14 +12,24 @@ use straightline_catalog::keyset::DispatchKeySet;
 
 /// What wraps calls: the autograd kernels.
 pub trait Around: Send + Sync + 'static {
-    /// What is kept from before a call for after it.
-    type Kept;
+    /// What is kept from before a call for after it, filled in where it lies.
+    type Kept: Default;
 
-    /// Before the rest of a call. With `None`, nothing follows after it.
-    fn before(&self, op: OperatorHandle, given: &dyn Given<'_>) -> Result<Option<Self::Kept>>;
+    /// Before the rest of a call. Says whether anything follows after it.
+    fn before(
+        &self,
+        op: OperatorHandle,
+        given: &dyn Given<'_>,
+        kept: &mut Self::Kept,
+    ) -> Result<bool>;
 
     /// After it.
-    fn after(&self, op: OperatorHandle, kept: Self::Kept, results: &mut dyn Results) -> Result<()>;
+    fn after(
+        &self,
+        op: OperatorHandle,
+        kept: &mut Self::Kept,
+        results: &mut dyn Results,
+    ) -> Result<()>;
 }
 
 /// The arguments of a call.
@@ -68,14 +78,15 @@ impl<W: Around> Wrapped<W> {
         keys: DispatchKeySet,
         items: A::Items<'_>,
     ) -> Result<R> {
-        let kept = self.around.before(self.op, &Items::<A>(items))?;
+        let mut kept = W::Kept::default();
+        let follows = self.around.before(self.op, &Items::<A>(items), &mut kept)?;
         let below = keys & DispatchKeySet::AFTER_AUTOGRAD;
         let mut results: R = {
             let _below = BelowAutograd::enter();
             TypedHandle::<A, R>::of(self.op).redispatch(below, items)?
         };
-        if let Some(kept) = kept {
-            self.around.after(self.op, kept, &mut results)?;
+        if follows {
+            self.around.after(self.op, &mut kept, &mut results)?;
         }
         Ok(results)
     }

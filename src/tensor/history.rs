@@ -199,14 +199,18 @@ impl Tensor {
     /// [`Tensor::put_grad_fn`] and the mark, of a tensor that most likely nobody else knows yet.
     #[inline]
     pub(crate) fn come_from(&mut self, edge: Edge) {
-        self.mark_requires_grad(true);
         let before = match self.0.get_mut() {
             Some(inner) => {
+                *inner.takes_part.get_mut() |= WANTS;
+                inner.keys.mark_mut();
                 *inner.computed.get_mut() = true;
                 let state = inner.history.0.get_mut().unwrap_or_else(PoisonError::into_inner);
                 state.grad_fn.replace(edge)
             }
-            None => self.put_grad_fn(Some(edge)),
+            None => {
+                self.mark_requires_grad(true);
+                self.put_grad_fn(Some(edge))
+            }
         };
         drop(before);
     }

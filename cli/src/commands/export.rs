@@ -53,6 +53,7 @@ fn place(buffer: &Buffer) -> (&'static str, &'static str, usize) {
         BufferKind::Output(i) => ("output", "index", *i as usize),
         BufferKind::Constant(bytes) => ("constant", "bytes", bytes.len()),
         BufferKind::Arena { offset } => ("arena", "offset", *offset),
+        BufferKind::Within { offset, .. } => ("within", "offset", *offset),
     }
 }
 

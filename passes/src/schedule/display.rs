@@ -192,6 +192,9 @@ impl fmt::Display for Buffer {
             BufferKind::Output(i) => write!(f, "output {i}")?,
             BufferKind::Constant(bytes) => write!(f, "constant of {} bytes", bytes.len())?,
             BufferKind::Arena { offset } => write!(f, "arena +{offset}")?,
+            BufferKind::Within { output, offset } => {
+                write!(f, "output {output} before it is written +{offset}")?
+            }
         }
         write!(f, " `{}`", self.name)
     }
@@ -267,7 +270,7 @@ impl Schedule {
             };
         }
         for b in &self.buffers {
-            if matches!(b.kind, BufferKind::Arena { .. }) {
+            if matches!(b.kind, BufferKind::Arena { .. } | BufferKind::Within { .. }) {
                 let _ = writeln!(out, "{b}");
             }
         }

@@ -10,21 +10,39 @@ impl Schedule {
     pub fn replaces(&self, output: u32, old: &BufferKind) -> bool {
         let is = |id: BufferId, kind: &BufferKind| self.buffer(id).kind == *kind;
         let new = &BufferKind::Output(output);
-        let mut steps = self.steps.iter().skip_while(|s| !touches(s, &|id| is(id, new)));
+        let mut steps = self.from_first_write(output);
         let Some(Step::Kernel(writer)) = steps.next() else { return false };
-        if may_fail(writer) || !writes_over(writer, &|id| is(id, new), &|id| is(id, old)) {
-            return false;
-        }
-        steps.all(|s| match s {
-            Step::Kernel(k) => !may_fail(k) && !touches(s, &|id| is(id, old)),
-            Step::Extern(Extern::Matmul(_)) => !touches(s, &|id| is(id, old)),
-            Step::Extern(Extern::Op { .. }) => false,
-        })
+        writes_over(writer, &|id| is(id, new), &|id| is(id, old))
+            && steps.all(|s| !touches(s, &|id| is(id, old)))
+            && self.is_safe_once_written(output)
+    }
+
+    /// Whether nothing may fail from the first write to output buffer `output` on: the buffer may
+    /// be memory whose content is wanted unless the call succeeds, and which nothing reads.
+    pub fn is_safe_once_written(&self, output: u32) -> bool {
+        self.from_first_write(output).all(|s| !may_fail(s))
+    }
+
+    fn from_first_write(&self, output: u32) -> impl Iterator<Item = &Step> {
+        let is_new = move |id| match self.buffer(id).kind {
+            BufferKind::Output(i) | BufferKind::Within { output: i, .. } => i == output,
+            _ => false,
+        };
+        self.steps.iter().skip_while(move |s| !touches(s, &is_new))
     }
 }
 
-fn may_fail(kernel: &Kernel) -> bool {
-    let mut body = kernel.stages.iter().flat_map(|s| &s.body);
+fn may_fail(step: &Step) -> bool {
+    match step {
+        Step::Kernel(kernel) => checks_indices(&kernel.stages),
+        Step::Extern(Extern::Matmul(_)) => false,
+        Step::Extern(Extern::Op { .. }) => true,
+    }
+}
+
+/// Whether stages find that an index is out of range.
+pub(crate) fn checks_indices(stages: &[Stage]) -> bool {
+    let mut body = stages.iter().flat_map(|s| &s.body);
     body.any(|i| matches!(i.op, Op::CheckIndex { .. }))
 }
 
@@ -128,8 +146,36 @@ mod tests {
             g.set_outputs(&[y]);
             Some(())
         });
-        // a product's result, over which the exponential lies, and the next product's
-        assert_eq!(plan.arena_bytes, 2 * 8 * 8 * 4);
+        // a product's result, over which the exponential lies; the next product's lies in the output
+        assert_eq!(plan.arena_bytes, 8 * 8 * 4);
+    }
+
+    #[test]
+    fn updates_follow_their_gradients_and_still_take_the_place() {
+        let plan = of(|g, m| {
+            let (x, p, q) =
+                (g.input("x", m.clone()), g.parameter("p", m.clone()), g.parameter("q", m.clone()));
+            let y = g.call(Call::mm, vec![Arg::Tensor(x), Arg::Tensor(q)], [m.clone()]).ok()?;
+            let of_q = g.call(Call::mm, vec![Arg::Tensor(y), Arg::Tensor(x)], [m.clone()]).ok()?;
+            let z = g.call(Call::mm, vec![Arg::Tensor(of_q), Arg::Tensor(q)], [m.clone()]).ok()?;
+            let of_p = g.call(Call::mm, vec![Arg::Tensor(z), Arg::Tensor(x)], [m.clone()]).ok()?;
+            let mut new = |w, grad| {
+                let args = vec![Arg::Tensor(w), Arg::Tensor(grad)];
+                g.call(Call::mul_Tensor, args, [m.clone()]).ok()
+            };
+            let all = [of_p, of_q, new(p, of_p)?, new(q, of_q)?];
+            g.set_outputs(&all);
+            Some(())
+        });
+        let names = plan.steps.iter().map(|s| match s {
+            Step::Kernel(k) => k.name.as_str(),
+            Step::Extern(_) => "product",
+        });
+        // that of `q` waits for the product that reads it
+        let expected = ["product", "product", "product", "mul", "product", "mul"];
+        assert_eq!(names.collect::<Vec<_>>(), expected);
+        assert!(plan.replaces(2, &BufferKind::Parameter(0)));
+        assert!(plan.replaces(3, &BufferKind::Parameter(1)));
     }
 
     #[test]

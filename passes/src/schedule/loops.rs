@@ -67,6 +67,14 @@ pub enum BufferKind {
         /// Byte offset, a multiple of 64.
         offset: usize,
     },
+    /// A temporary in the memory of an output, which steps write first when nothing needs the
+    /// temporary any more.
+    Within {
+        /// The output.
+        output: u32,
+        /// Byte offset from its first element, a multiple of 64.
+        offset: usize,
+    },
 }
 
 /// A piece of memory that steps read and write.

@@ -17,6 +17,7 @@ pub mod loops;
 mod lower;
 mod matmul;
 mod memory;
+mod nearer;
 mod order;
 mod plan;
 mod program;

@@ -5,7 +5,8 @@ use super::fuse::{Demands, Fused, demanded, fuse};
 use super::layout::resolve;
 use super::loops::*;
 use super::lower::lower;
-use super::memory::{Block, place};
+use super::memory::{Block, Home, Host, place};
+use super::nearer::nearer;
 use super::program::{Def, Program, Source, V};
 use super::results::bind_results;
 use super::verify::verify_schedule;
@@ -261,6 +262,27 @@ impl Planner<'_> {
         if sequence.len() != todo.len() {
             return Err(ScheduleError::Cycle);
         }
+        let reads: Vec<BTreeSet<V>> = todo.iter().map(|t| self.reads(t, groups)).collect();
+        let fails = |i: usize| match &todo[i] {
+            Todo::Kernel(group) => in_place::checks_indices(&groups[*group].1.stages),
+            Todo::Product(_) => false,
+            Todo::Call(_) => true,
+        };
+        let moves = |i: usize| {
+            matches!(todo[i], Todo::Kernel(_))
+                && !fails(i)
+                && writes[i].iter().all(|v| self.bound.contains_key(v))
+        };
+        // what is written may lie where an operand of its sizes was, which others read until then,
+        // and which a failure must leave as it was
+        let old = |v: &V, of: usize| {
+            matches!(self.p.def(*v), Def::Source { .. })
+                && writes[of].iter().any(|w| self.p.sizes(*w) == self.p.sizes(*v))
+        };
+        let passes = |i: usize, j: usize| {
+            !fails(j) && !reads[i].iter().any(|v| reads[j].contains(v) && old(v, i))
+        };
+        let sequence = nearer(sequence, &before, &moves, &passes);
         let mut slots: Vec<Option<Todo>> = todo.into_iter().map(Some).collect();
         Ok(sequence.into_iter().filter_map(|i| slots[i].take()).collect())
     }
@@ -519,11 +541,47 @@ impl Planner<'_> {
             (blocks[home].last, tails[home]) = (last, id);
             homes.push((id, home));
         }
-        let (offsets, end) = place(&blocks);
+        let hosts = self.hosts(steps);
+        let (places, end) = place(&blocks, &hosts);
         for (id, home) in homes {
-            self.buffers[id.0 as usize].kind = BufferKind::Arena { offset: offsets[home] };
+            let Home { host, offset } = places[home];
+            self.buffers[id.0 as usize].kind = match host {
+                Some(host) => BufferKind::Within { output: hosts[host].output, offset },
+                None => BufferKind::Arena { offset },
+            };
         }
         end
+    }
+
+    /// The outputs in whose memory intermediates may lie: not those that may take the place of an
+    /// old value.
+    fn hosts(&self, steps: &[Step]) -> Vec<Host> {
+        let mut first: HashMap<BufferId, usize> = HashMap::new();
+        for (at, step) in steps.iter().enumerate() {
+            for id in step.buffers() {
+                first.entry(id).or_insert(at);
+            }
+        }
+        let mut hosts = Vec::new();
+        for (at, buffer) in self.buffers.iter().enumerate() {
+            let (BufferKind::Output(output), Some(until)) =
+                (&buffer.kind, first.get(&BufferId(at as u32)).copied())
+            else {
+                continue;
+            };
+            let replaced = |id: &BufferId| {
+                let old = &self.buffers[id.0 as usize];
+                matches!(old.kind, BufferKind::Input(_) | BufferKind::Parameter(_))
+                    && (old.dtype, old.len) == (buffer.dtype, buffer.len)
+            };
+            let replaces = matches!(steps[until], Step::Kernel(_))
+                && steps[until].buffers().iter().any(replaced);
+            if !replaces {
+                let bytes = buffer.len * buffer.dtype.size();
+                hosts.push(Host { output: *output, bytes, until });
+            }
+        }
+        hosts
     }
 }
 

@@ -134,7 +134,12 @@ fn verify_inst(
                 if let Mem::Buffer(b) = mem {
                     let kind = &s.buffers[b.0 as usize].kind;
                     check(
-                        matches!(kind, BufferKind::Output(_) | BufferKind::Arena { .. }),
+                        matches!(
+                            kind,
+                            BufferKind::Output(_)
+                                | BufferKind::Arena { .. }
+                                | BufferKind::Within { .. }
+                        ),
                         || "store to memory that is only read".to_string(),
                     )?;
                 }
@@ -235,7 +240,7 @@ fn verify_arena(s: &Schedule) -> Result<(), ScheduleViolation> {
             spans.entry(b).or_insert((i, i)).1 = i;
         }
     }
-    let mut blocks: Vec<(BufferId, usize, usize, usize, usize)> = Vec::new();
+    let mut blocks: Vec<(Option<u32>, BufferId, usize, usize, usize, usize)> = Vec::new();
     // what a kernel computes element by element may lie where it reads
     let over = |new: BufferId, old: BufferId, step: usize| match &s.steps[step] {
         Step::Kernel(k) => writes_over(k, &|b| b == new, &|b| b == old),
@@ -243,22 +248,32 @@ fn verify_arena(s: &Schedule) -> Result<(), ScheduleViolation> {
     };
     for (id, (first, last)) in spans {
         let b = s.buffer(id);
-        if let BufferKind::Arena { offset } = b.kind {
-            let end = offset + b.len * b.dtype.size();
-            let fits = offset % 64 == 0 && end <= s.arena_bytes;
-            let clash = blocks.iter().any(|&(other, begun, ended, from, to)| {
-                let apart = ended < first || last < begun || end <= from || to <= offset;
-                let same = (from, to) == (offset, end);
-                let follows = same && ended == first && over(id, other, first);
-                let precedes = same && last == begun && over(other, id, begun);
-                !(apart || follows || precedes)
-            });
-            if !fits || clash {
-                let what = format!("arena range {offset}..{end} of `{}` is not free", b.name);
-                return Err(ScheduleViolation { step: first, what });
+        let bytes = |b: &Buffer| b.len * b.dtype.size();
+        let host = |o: u32| s.buffers.iter().find(|b| b.kind == BufferKind::Output(o));
+        let (pool, offset, room, last) = match b.kind {
+            BufferKind::Arena { offset } => (None, offset, s.arena_bytes, last),
+            BufferKind::Within { output, offset } => {
+                (Some(output), offset, host(output).map_or(0, bytes), last)
             }
-            blocks.push((id, first, last, offset, end));
+            // the result stays
+            BufferKind::Output(o) => (Some(o), 0, bytes(b), usize::MAX),
+            _ => continue,
+        };
+        let end = offset + bytes(b);
+        let fits = offset % 64 == 0 && end <= room;
+        let clash = blocks.iter().any(|&(of, other, begun, ended, from, to)| {
+            let elsewhere = of != pool || end <= from || to <= offset;
+            let apart = elsewhere || ended < first || last < begun;
+            let same = (from, to) == (offset, end);
+            let follows = same && ended == first && over(id, other, first);
+            let precedes = same && last == begun && over(other, id, begun);
+            !(apart || follows || precedes)
+        });
+        if !fits || clash {
+            let what = format!("range {offset}..{end} of `{}` is not free", b.name);
+            return Err(ScheduleViolation { step: first, what });
         }
+        blocks.push((pool, id, first, last, offset, end));
     }
     Ok(())
 }

@@ -35,8 +35,8 @@ pub(super) struct HostState<'a> {
 enum Place {
     Input(usize),
     Parameter(usize),
-    /// In the argument table.
-    Output(usize),
+    /// In the argument table, and how many bytes behind.
+    Output(usize, usize),
     Constant(Arc<[u8]>),
     Arena(usize),
 }
@@ -64,7 +64,10 @@ impl Located {
         let place = match &schedule.buffer(view.buffer).kind {
             BufferKind::Input(i) => Place::Input(*i as usize),
             BufferKind::Parameter(i) => Place::Parameter(*i as usize),
-            BufferKind::Output(i) => Place::Output(inputs + parameters + *i as usize),
+            BufferKind::Output(i) => Place::Output(inputs + parameters + *i as usize, 0),
+            BufferKind::Within { output, offset } => {
+                Place::Output(inputs + parameters + *output as usize, *offset)
+            }
             BufferKind::Constant(c) => Place::Constant(c.clone()),
             BufferKind::Arena { offset } => Place::Arena(*offset),
         };
@@ -83,7 +86,9 @@ impl Located {
             Place::Input(i) => (host.inputs[*i].ptr, host.inputs[*i].version),
             Place::Parameter(i) => (host.parameters[*i].ptr, host.parameters[*i].version),
             // SAFETY: the table has an entry for each output of the schedule.
-            Place::Output(slot) => (unsafe { *run.args.add(*slot) }, 0),
+            Place::Output(slot, behind) => {
+                (unsafe { *run.args.add(*slot) }.wrapping_add(*behind), 0)
+            }
             Place::Constant(c) => (c.as_ptr().cast_mut(), 0),
             Place::Arena(offset) => (run.arena.wrapping_add(*offset), 0),
         };

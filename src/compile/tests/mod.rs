@@ -1,5 +1,6 @@
 //! What a captured function does besides calling operators, and what others change under a plan.
 
+mod gradients;
 mod questions;
 mod reads;
 mod settings;

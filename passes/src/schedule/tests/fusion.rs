@@ -170,13 +170,13 @@ fn mlp_is_three_products_and_a_norm() {
     let plan = b.schedule(&[h]);
     assert_eq!(count(&plan), (1, 3), "{plan}");
     insta::assert_snapshot!(plan.summary(), @r"
-    1 kernels, 3 runtime calls, arena 2048 bytes
+    1 kernels, 3 runtime calls, arena 1024 bytes
     0: matmul b10[8,32] = b0[8,32] @ b1[32,32]:(1,32) (packed), bias b2[32], gelu_erf
     1: matmul b11[8,32] = b10[8,32] @ b3[32,32]:(1,32) (packed), bias b4[32]
     2: kernel add_rsqrt_mul_add_6more grid [8] stages 3 work 1056: aten::sum.dim_IntList aten::div.Tensor aten::sub.Tensor aten::mul.Tensor aten::sum.dim_IntList aten::div.Tensor aten::add.Tensor aten::rsqrt aten::mul.Tensor aten::mul.Tensor aten::add.Tensor
     3: matmul b9[8,32] = b12[8,32] @ b5[32,32]:(1,32) (packed), bias b6[32]
     f32[256] arena +0 `12`
-    f32[256] arena +1024 `15`
+    f32[256] output 0 before it is written +0 `15`
     f32[256] arena +0 `26`
     return output 0 f32[8, 32]:[32, 1]
     ");

@@ -417,7 +417,9 @@ pub(super) fn run(
             BufferKind::Input(i) => inputs[*i as usize].clone(),
             BufferKind::Parameter(i) => parameters[*i as usize].clone(),
             BufferKind::Constant(bytes) => decode(bytes, b.dtype),
-            BufferKind::Output(_) | BufferKind::Arena { .. } => vec![None; b.len],
+            BufferKind::Output(_) | BufferKind::Arena { .. } | BufferKind::Within { .. } => {
+                vec![None; b.len]
+            }
         })
         .collect();
     let mut m = Machine { buffers: &mut buffers, schedule: s };

@@ -44,15 +44,19 @@ fn broken_kernels_are_found() {
 }
 
 #[test]
-fn overlapping_arena_ranges_are_found() {
-    let mut plan = softmax_then_product();
-    for b in &mut plan.buffers {
-        if let BufferKind::Arena { offset } = &mut b.kind {
-            *offset = 0;
-        }
+fn overlapping_ranges_are_found() {
+    let broken = |kind: BufferKind| {
+        let mut plan = softmax_then_product();
+        let temporary = |b: &&mut Buffer| {
+            matches!(b.kind, BufferKind::Arena { .. } | BufferKind::Within { .. })
+        };
+        plan.buffers.iter_mut().filter(temporary).for_each(|b| b.kind = kind.clone());
+        verify_schedule(&plan).expect_err("broken").what
+    };
+    for kind in [BufferKind::Arena { offset: 0 }, BufferKind::Within { output: 0, offset: 0 }] {
+        let what = broken(kind);
+        assert!(what.contains("is not free"), "{what}");
     }
-    let what = verify_schedule(&plan).expect_err("broken").what;
-    assert!(what.contains("is not free"), "{what}");
 }
 
 #[test]

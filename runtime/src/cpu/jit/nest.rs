@@ -39,7 +39,7 @@ impl ArgLayout {
                 BufferKind::Input(i) => l.inputs = l.inputs.max(i as usize + 1),
                 BufferKind::Parameter(i) => l.parameters = l.parameters.max(i as usize + 1),
                 BufferKind::Output(i) => l.outputs = l.outputs.max(i as usize + 1),
-                BufferKind::Constant(_) | BufferKind::Arena { .. } => {}
+                BufferKind::Constant(_) | BufferKind::Arena { .. } | BufferKind::Within { .. } => {}
             }
         }
         l
@@ -50,7 +50,9 @@ impl ArgLayout {
         match kind {
             BufferKind::Input(i) => Some(*i as usize),
             BufferKind::Parameter(i) => Some(self.inputs + *i as usize),
-            BufferKind::Output(i) => Some(self.inputs + self.parameters + *i as usize),
+            BufferKind::Output(i) | BufferKind::Within { output: i, .. } => {
+                Some(self.inputs + self.parameters + *i as usize)
+            }
             BufferKind::Constant(_) | BufferKind::Arena { .. } => None,
         }
     }
@@ -152,7 +154,14 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
                                 kind => {
                                     let slot = layout.slot(kind).expect("the caller's buffer");
                                     let flags = super::emit::mem().with_aligned();
-                                    e.b.ins().load(types::I64, flags, cx.args, slot as i32 * 8)
+                                    let at = slot as i32 * 8;
+                                    let base = e.b.ins().load(types::I64, flags, cx.args, at);
+                                    match kind {
+                                        BufferKind::Within { offset, .. } => {
+                                            e.b.ins().iadd_imm_s(base, *offset as i64)
+                                        }
+                                        _ => base,
+                                    }
                                 }
                             }
                         }

@@ -31,7 +31,11 @@ pub(super) fn verify(schedule: &Schedule) -> Result<(), JitError> {
                 Some(meta) => (bytes <= meta.storage_bytes(), meta.storage_bytes()),
                 None => continue,
             },
-            _ => continue,
+            BufferKind::Within { output, offset } => match fresh(schedule, *output) {
+                Some(meta) => (offset + bytes <= meta.storage_bytes(), meta.storage_bytes()),
+                None => (false, 0),
+            },
+            BufferKind::Input(_) | BufferKind::Parameter(_) => continue,
         };
         if !fits {
             return Err(JitError::Invalid {
