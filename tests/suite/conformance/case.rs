@@ -169,6 +169,12 @@ pub(crate) fn text<'a>(j: &'a Json, key: &str) -> &'a str {
     j[key].as_str().unwrap_or("")
 }
 
+/// A value that is no tensor of its own, for an argument of this type.
+pub(crate) fn constant(j: &Json, ty: &SchemaType) -> Result<Value, Skip> {
+    let json = serde_json::json!({"schema": "none() -> ()"});
+    Case::read(json, false)?.value(j, ty, "")
+}
+
 impl Case {
     pub(crate) fn parse(line: &str) -> Result<Case, Skip> {
         let json = serde_json::from_str(line).map_err(|e| e.to_string())?;

@@ -11,12 +11,14 @@ mod compare;
 mod double;
 mod files;
 mod grads;
+mod models;
 mod report;
 mod run;
 mod self_test;
 mod vectors;
 mod whole;
 
+use models::Way;
 use report::{Report, Skips};
 use run::Mode;
 use std::path::PathBuf;
@@ -207,4 +209,31 @@ fn errors() {
     for file in ["public_errors.jsonl.gz", "samples_errors.jsonl.gz", "overlap_errors.jsonl.gz"] {
         run_file(file, Mode::Compiled);
     }
+}
+
+/// Whole models: the results of their graphs, and a step of training with each graph that has the
+/// loss. `tests/data/models.py` has made them.
+#[test]
+fn whole_models() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/models");
+    let only = std::env::var("CONFORMANCE_OP").unwrap_or_default();
+    let mut wrong = Vec::new();
+    for path in models::models_of(&folder).expect("the models are in the repository") {
+        let model = models::Model::open(&path).expect("a model as it was recorded");
+        if !model.name().contains(&only) {
+            continue;
+        }
+        let at = |graph: &str, way: Way, e| format!("{} {graph} {}: {e}", model.name(), way.name());
+        for graph in model.graphs() {
+            for way in [Way::Eager, Way::Compiled] {
+                wrong.extend(model.run(graph, way).err().map(|e| at(graph, way, e)));
+            }
+        }
+        for graph in model.losses() {
+            for way in [Way::Eager, Way::Compiled, Way::Step] {
+                wrong.extend(model.train(graph, way).err().map(|e| at(graph, way, e)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }

@@ -3,12 +3,16 @@
 //! ```text
 //! cargo run --release -p straightline-conformance -- FILE.jsonl.gz... [--mode eager|compiled|meta] [--op PATTERN] [--json]
 //! cargo run --release -p straightline-conformance -- --training FOLDER
+//! cargo run --release -p straightline-conformance -- --programs FOLDER [--grads]
 //! ```
 //!
 //! Each case is a call with its arguments and what PyTorch made of it. It is called by the
 //! operator's name, through the boxed interface, and values, shapes, strides, dtypes, aliasing,
 //! mutation and errors are compared. With `--training` it follows trainings that PyTorch has recorded,
-//! eagerly and compiled. Only the public interface of the crate is used;
+//! eagerly and compiled. With `--programs` it runs the graphs of whole models that PyTorch has
+//! recorded, eagerly and compiled; with `--grads` the part of them that computes the loss is
+//! differentiated by this library, and gradients, buffers and the parameters after a step are
+//! compared, eagerly, with the forward pass compiled, and with the whole step compiled. Only the public interface of the crate is used;
 //! `tests/suite/conformance` and `tests/suite/training` run the same code on the files in the
 //! repository.
 
@@ -21,8 +25,11 @@ mod coverage;
 mod double;
 #[path = "../../../tests/suite/conformance/grads.rs"]
 mod grads;
+mod models;
 #[path = "../../../tests/suite/training/recorded/mod.rs"]
 mod recorded;
+#[path = "../../../tests/suite/conformance/models/mod.rs"]
+mod recorded_models;
 #[path = "../../../tests/suite/conformance/report.rs"]
 mod report;
 #[path = "../../../tests/suite/conformance/run.rs"]
@@ -42,11 +49,15 @@ use std::process::ExitCode;
 #[derive(Parser)]
 struct Options {
     /// Vectors: JSON lines, compressed by gzip.
-    #[arg(required_unless_present = "training")]
+    #[arg(required_unless_present_any = ["training", "programs"])]
     files: Vec<PathBuf>,
     /// Follow the recorded trainings of this folder, eagerly and compiled.
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["files", "mode", "grads", "double", "op", "skips", "coverage"])]
     training: Option<PathBuf>,
+    /// Run the graphs of the recorded models of this folder, eagerly and compiled; with --grads
+    /// train a step of each, with --op only those whose names contain it.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["files", "training", "mode", "double", "skips", "coverage"])]
+    programs: Option<PathBuf>,
     /// How each case is run.
     #[arg(long, value_enum, default_value_t = Modes::Eager)]
     mode: Modes,
@@ -93,6 +104,9 @@ fn main() -> ExitCode {
     let options = Options::parse();
     if let Some(folder) = &options.training {
         return training::follow(folder, options.json);
+    }
+    if let Some(folder) = &options.programs {
+        return models::follow(folder, &options.op, options.grads, options.json);
     }
     let mode = match options.mode {
         Modes::Eager => Mode::Eager,
