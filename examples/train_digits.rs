@@ -73,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Found> {
     let drawings = DataLoader::new(Drawings { first: 0, count }, options.drop_last(true))?;
     let optimizer = AdamW::new(net.parameters(), 1e-2)?;
     let steps = epochs * drawings.len() as u64;
-    let mut scheduler = LrScheduler::new(OneCycleLr::new(1e-2, steps), &optimizer)?;
+    let scheduler = LrScheduler::new(OneCycleLr::new(1e-2, steps), &optimizer)?;
 
     let mut losses = Vec::new();
     for epoch in 0..epochs {

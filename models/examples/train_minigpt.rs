@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Found, Error> {
     let model = MiniGpt::new(Config::SMALL)?;
     let parameters = model.parameters();
     let optimizer = Adam::new(parameters.clone(), AdamOptions::default().betas(0.9, 0.99))?;
-    let mut scheduler = LrScheduler::new(OneCycleLr::new(4e-3, arguments.steps), &optimizer)?;
+    let scheduler = LrScheduler::new(OneCycleLr::new(4e-3, arguments.steps), &optimizer)?;
 
     let mut losses = Vec::new();
     let progress = Progress::new("training", arguments.steps as usize);

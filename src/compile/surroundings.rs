@@ -163,7 +163,7 @@ impl Answer {
             Answer::Other(Asked::Threads(n)) => {
                 straightline_runtime::cpu::threads::num_threads() == *n
             }
-            Answer::Other(Asked::Flag(flag, then)) => flag.load(Ordering::Relaxed) == *then,
+            Answer::Other(Asked::Flag(flag, then, _)) => flag.load(Ordering::Relaxed) == *then,
             Answer::Other(Asked::Autocast(low)) => autocast::low_precisions() == *low,
             Answer::Other(Asked::Registrations(then)) => generation(Ordering::Acquire) == *then,
             Answer::Other(Asked::Kernels(op, keys)) => op.kernel_keys() == *keys,
@@ -214,10 +214,9 @@ impl Answer {
                     "kernels use another number of threads than {n}, and the function asks for it"
                 )
             }
-            Answer::Other(Asked::Flag(_, training)) => format!(
-                "a module is in {} mode, and the function asks for it",
-                if *training { "evaluation" } else { "training" }
-            ),
+            Answer::Other(Asked::Flag(_, then, texts)) => {
+                format!("{}, and the function asks for it", texts[usize::from(!then)])
+            }
             Answer::Other(Asked::Autocast(_)) => {
                 "autocast has another low precision, and the function asks for it".into()
             }

@@ -151,7 +151,7 @@ impl Checkpoint {
     pub fn restore_scheduler<S: Schedule>(
         &self,
         name: &str,
-        scheduler: &mut LrScheduler<S>,
+        scheduler: &LrScheduler<S>,
     ) -> Result<()> {
         scheduler.load_state_dict(&self.get(name)?)
     }

@@ -43,8 +43,13 @@
 //! is captured, and are constants from then on: what changes from call to call is a tensor, which the
 //! function closes over or is given. Modes of modules are noticed: after `train()` or `eval()` the
 //! next call captures the other variant, if the modules hold it as a [`Mode`](crate::nn::Mode), as
-//! the library's do. Learning-rate schedules and loss scalers count in Rust values, so they refuse to
-//! be captured: call them between steps.
+//! the library's do, and so are the hooks of a layer ([`Hooked`](crate::nn::Hooked)).
+//!
+//! Learning rates, the steps of a [schedule](crate::optim::LrScheduler) and the scale of a
+//! [`GradScaler`](crate::optim::GradScaler) are tensors: a plan uses what they are at the call, whoever
+//! has set them. So schedules and scalers may be called between steps or in them. A schedule that is
+//! a Rust function, and [`ReduceLrOnPlateau`](crate::optim::ReduceLrOnPlateau), stay between them. A
+//! scaled step that begins in the function ends there, with `update`.
 //!
 //! ```
 //! use std::sync::{Arc, Mutex};

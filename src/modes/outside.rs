@@ -10,7 +10,7 @@ mod flags;
 mod gradients;
 mod kept;
 
-pub(crate) use flags::{asks_flag, sets_flag};
+pub(crate) use flags::{Debt, FlagTexts, asks_flag, sets_flag};
 pub(crate) use gradients::{
     Gradient, bind_gradients, check_history, grad_of, hooks_of, leave_eager, left_eager,
     meets_leaf, put_grad, stands_for_computed, take_gradients, touches_grad,
@@ -68,8 +68,8 @@ pub(crate) enum Asked {
     },
     /// How many threads kernels use.
     Threads(usize),
-    /// What a flag says, such as the mode of a module.
-    Flag(Arc<AtomicBool>, bool),
+    /// What a flag says, such as the mode of a module, and what to say when it says otherwise.
+    Flag(Arc<AtomicBool>, bool, FlagTexts),
     /// What is registered, as of this generation: for an operator that there is not.
     Registrations(u64),
     /// The keys at which an operator has kernels.
@@ -166,6 +166,8 @@ struct Watch {
     bind_after: Option<usize>,
     /// Flags that the function has set itself.
     flags: Vec<Arc<AtomicBool>>,
+    /// What it has begun and has to finish.
+    owed: Vec<flags::Owed>,
     /// Why the function has to run eagerly, if it does with gradients what no replay repeats.
     eager: Option<String>,
     /// The thread's settings when the capture began.
@@ -197,6 +199,7 @@ pub(crate) fn begin() {
         touched: Vec::new(),
         bind_after: None,
         flags: Vec::new(),
+        owed: Vec::new(),
         eager: None,
         autocast: autocast::low_precisions(),
         id,
@@ -232,6 +235,7 @@ pub(crate) fn run<O>(f: impl FnOnce() -> Result<O>) -> Result<O> {
         let _running = Running;
         f()
     };
+    flags::collect();
     if settings() != before {
         let what = "leaving the thread's dispatch keys or autocast settings changed";
         refuse(

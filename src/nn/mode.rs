@@ -46,7 +46,8 @@ impl Mode {
     /// Whether it is training mode.
     pub fn is_training(&self) -> bool {
         let on = self.0.load(Ordering::Relaxed);
-        outside::asks_flag(&self.0, on);
+        let texts = ["a module is in evaluation mode", "a module is in training mode"];
+        outside::asks_flag(&self.0, on, texts);
         on
     }
 }

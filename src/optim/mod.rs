@@ -7,7 +7,7 @@
 //!
 //! let layer = Linear::new(4, 1)?;
 //! let optimizer = AdamW::new(layer.parameters(), AdamWOptions::default().lr(0.1))?;
-//! let mut scheduler = LrScheduler::new(CosineAnnealingLr { period: 20, min: 0.0 }, &optimizer)?;
+//! let scheduler = LrScheduler::new(CosineAnnealingLr { period: 20, min: 0.0 }, &optimizer)?;
 //! let (x, y) = (Tensor::randn([8, 4])?, Tensor::randn([8, 1])?);
 //! for _ in 0..20 {
 //!     optimizer.zero_grad()?;
@@ -55,11 +55,11 @@ pub use clip::{
 };
 pub use optimizer::{Optim, Optimizer, Rule, State};
 pub use rmsprop::{Adagrad, AdagradOptions, RmsProp, RmsPropOptions};
-pub use scaler::GradScaler;
+pub use scaler::{GradScaler, GradScalerOptions};
 pub use schedule::{
-    ConstantLr, CosineAnnealingLr, CosineAnnealingWarmRestarts, Cycle, CyclicLr, ExponentialLr,
-    LambdaLr, LinearLr, MultiStepLr, MultiplicativeLr, OneCycleLr, PolynomialLr, Schedule,
-    SequentialLr, StepLr,
+    ChainedLr, ConstantLr, CosineAnnealingLr, CosineAnnealingWarmRestarts, Cycle, CyclicLr,
+    ExponentialLr, LambdaLr, LinearLr, MultiStepLr, MultiplicativeLr, OneCycleLr, PolynomialLr,
+    Schedule, SequentialLr, StepLr,
 };
 pub use scheduler::{Better, LrScheduler, PlateauProgress, ReduceLrOnPlateau};
 pub use sgd::{Sgd, SgdOptions};

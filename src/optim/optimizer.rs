@@ -44,6 +44,13 @@ pub trait Optimizer {
     /// There is no such group.
     fn lr(&self, group: usize) -> Result<f64>;
 
+    /// The tensor that holds the learning rate of a group: 0-dimensional and `f64`. What is written
+    /// to it in place is the learning rate of the next step, in a compiled function as well.
+    ///
+    /// # Errors
+    /// There is no such group.
+    fn lr_tensor(&self, group: usize) -> Result<Tensor>;
+
     /// Sets the learning rate of a group.
     ///
     /// # Errors
@@ -314,6 +321,10 @@ impl<R: Rule> Optimizer for Optim<R> {
 
     fn lr(&self, group: usize) -> Result<f64> {
         self.group(group)?.lr.item::<f64>()
+    }
+
+    fn lr_tensor(&self, group: usize) -> Result<Tensor> {
+        Ok(self.group(group)?.lr.clone())
     }
 
     fn set_lr(&self, group: usize, lr: f64) -> Result<()> {

@@ -2,8 +2,9 @@
 
 use super::optimizer::Optimizer;
 use super::schedule::Schedule;
+use crate::autograd::no_grad;
 use crate::error::{Error, Result};
-use crate::modes::outside;
+use crate::modes::{outside, tracer};
 use crate::nn::StateDict;
 use crate::tensor::Tensor;
 use straightline_catalog::DType;
@@ -14,7 +15,7 @@ use straightline_catalog::DType;
 /// use straightline::nn::{Linear, Module};
 /// use straightline::optim::{LrScheduler, Optimizer, Sgd, StepLr};
 /// let optimizer = Sgd::new(Linear::new(2, 1)?.parameters(), 1.0)?;
-/// let mut scheduler = LrScheduler::new(StepLr { every: 2, gamma: 0.5 }, &optimizer)?;
+/// let scheduler = LrScheduler::new(StepLr { every: 2, gamma: 0.5 }, &optimizer)?;
 /// let mut rates = Vec::new();
 /// for _ in 0..5 {
 ///     rates.push(optimizer.lr(0)?);
@@ -24,21 +25,18 @@ use straightline_catalog::DType;
 /// assert_eq!(rates, [1.0, 1.0, 0.5, 0.5, 0.25]);
 /// # Ok::<(), straightline::Error>(())
 /// ```
+///
+/// How many steps there were is a tensor that is written in place, and a clone goes on with it. So
+/// a compiled function may make the steps of a schedule that has
+/// [tensor operators](Schedule::lr_tensor), as all have but those that take a Rust function; of
+/// others the step comes after the compiled function, which reads the learning rate at each call.
 #[derive(Clone, Debug)]
 pub struct LrScheduler<S> {
     schedule: S,
-    base: Vec<f64>,
-    step: u64,
-}
-
-/// How many steps there were is a Rust value, which a compiled function would keep as it was.
-#[track_caller]
-fn check_capture(what: &str) -> Result<()> {
-    outside::check(
-        what,
-        "it counts steps, in a number that is no tensor: call it after the function that is compiled, which reads the learning \
-         rate at each call",
-    )
+    /// The learning rates that the schedule starts from, `f64`.
+    base: Tensor,
+    /// 0-dimensional.
+    step: Tensor,
 }
 
 impl<S: Schedule> LrScheduler<S> {
@@ -47,47 +45,78 @@ impl<S: Schedule> LrScheduler<S> {
     pub fn new(schedule: S, optimizer: &dyn Optimizer) -> Result<LrScheduler<S>> {
         let groups = 0..optimizer.groups();
         let base = groups.map(|g| optimizer.lr(g)).collect::<Result<Vec<f64>>>()?;
-        let scheduler = LrScheduler { schedule, base, step: 0 };
+        let base = Tensor::from_slice(&base, &[base.len() as i64])?;
+        let scheduler = LrScheduler { schedule, base, step: Tensor::with(DType::I64).literal(0)? };
         scheduler.apply(optimizer)?;
         Ok(scheduler)
     }
 
-    /// Goes one step further: called after the optimiser's step. A compiled step reads the learning
-    /// rate at each call, and the schedule stays outside of it.
+    /// Goes one step further: called after the optimiser's step.
     ///
     /// # Errors
-    /// A function is being captured; the schedule has ended, or the optimiser has got another number of groups.
+    /// The schedule has ended, or the optimiser has got another number of groups; a function is
+    /// being captured, and the schedule is a Rust function.
     #[track_caller]
-    pub fn step(&mut self, optimizer: &dyn Optimizer) -> Result<()> {
-        check_capture("LrScheduler::step")?;
-        self.step += 1;
-        self.apply(optimizer)
+    pub fn step(&self, optimizer: &dyn Optimizer) -> Result<()> {
+        if tracer::current().is_none() {
+            no_grad(|| self.step.add_(1))?;
+            return self.apply(optimizer);
+        }
+        self.check_groups(optimizer)?;
+        let at = std::panic::Location::caller();
+        no_grad(|| {
+            let step = self.step.add_(1)?.to_dtype(DType::F64)?;
+            for group in 0..optimizer.groups() {
+                let (base, lr) = (self.base.select(0, group as i64)?, optimizer.lr_tensor(group)?);
+                let next = self.schedule.lr_tensor(&base, &lr, &step)?;
+                lr.copy_(next.ok_or_else(|| {
+                    let why =
+                        "this schedule is a Rust function of a number, which a compiled call has not: call it after the \
+                         function that is compiled, which reads the learning rate at each call, or give the schedule a \
+                         `lr_tensor`";
+                    outside::refuse("LrScheduler::step", why, Some(at))
+                })?)?;
+            }
+            Ok(())
+        })
     }
 
     /// How many steps have been made.
-    pub fn last_step(&self) -> u64 {
-        self.step
+    ///
+    /// # Errors
+    /// A function is being captured, in which the number has no value.
+    #[track_caller]
+    pub fn last_step(&self) -> Result<u64> {
+        Ok(self.step.item::<i64>()? as u64)
     }
 
-    fn apply(&self, optimizer: &dyn Optimizer) -> Result<()> {
+    #[track_caller]
+    fn check_groups(&self, optimizer: &dyn Optimizer) -> Result<()> {
         ensure_value!(
-            optimizer.groups() == self.base.len(),
+            optimizer.groups() as i64 == self.base.numel(),
             "a schedule of {} parameter groups was given an optimizer of {}",
-            self.base.len(),
+            self.base.numel(),
             optimizer.groups()
         );
-        for (group, base) in self.base.iter().enumerate() {
-            let lr = self.schedule.lr(*base, optimizer.lr(group)?, self.step)?;
+        Ok(())
+    }
+
+    #[track_caller]
+    fn apply(&self, optimizer: &dyn Optimizer) -> Result<()> {
+        self.check_groups(optimizer)?;
+        let step = self.last_step()?;
+        for (group, base) in self.base.to_vec::<f64>()?.into_iter().enumerate() {
+            let lr = self.schedule.lr(base, optimizer.lr(group)?, step)?;
             optimizer.set_lr(group, lr)?;
         }
         Ok(())
     }
 
-    /// The number of steps and the first learning rates, by name.
+    /// The number of steps and the first learning rates, by name. They share memory with the
+    /// schedule.
     pub fn state_dict(&self) -> Result<StateDict> {
-        let step = Tensor::with(DType::I64).literal(self.step as i64)?;
-        let base = Tensor::from_slice(&self.base, &[self.base.len() as i64])?;
-        Ok([("last_epoch".to_owned(), step), ("base_lrs".to_owned(), base)].into())
+        let entries = [("last_epoch", &self.step), ("base_lrs", &self.base)];
+        entries.into_iter().map(|(name, t)| Ok((name.to_owned(), t.detach()?))).collect()
     }
 
     /// Goes on where [`state_dict`](LrScheduler::state_dict) was called. The learning rates
@@ -95,17 +124,18 @@ impl<S: Schedule> LrScheduler<S> {
     ///
     /// # Errors
     /// The state is of another number of groups, or incomplete.
-    pub fn load_state_dict(&mut self, dict: &StateDict) -> Result<()> {
-        let step = entry(dict, "last_epoch")?.item::<i64>()?;
-        let base = entry(dict, "base_lrs")?.to_vec::<f64>()?;
+    pub fn load_state_dict(&self, dict: &StateDict) -> Result<()> {
+        let (step, base) = (entry(dict, "last_epoch")?, entry(dict, "base_lrs")?);
         ensure_value!(
-            base.len() == self.base.len(),
+            base.numel() == self.base.numel(),
             "the schedule's state is of {} parameter groups, the schedule of {}",
-            base.len(),
-            self.base.len()
+            base.numel(),
+            self.base.numel()
         );
-        (self.step, self.base) = (step as u64, base);
-        Ok(())
+        no_grad(|| {
+            self.step.copy_(step)?;
+            self.base.copy_(base).map(drop)
+        })
     }
 }
 
@@ -193,7 +223,11 @@ impl ReduceLrOnPlateau {
     /// The factor is not below 1.
     #[track_caller]
     pub fn step(&mut self, optimizer: &dyn Optimizer, metric: f64) -> Result<()> {
-        check_capture("ReduceLrOnPlateau::step")?;
+        outside::check(
+            "ReduceLrOnPlateau::step",
+            "what it has seen are numbers, which a compiled call has not: call it after the function that is compiled, which \
+             reads the learning rate at each call",
+        )?;
         ensure_value!(self.factor < 1.0, "Factor should be < 1.0.");
         if self.progress.best.is_none_or(|best| self.improves(metric, best)) {
             self.progress.best = Some(metric);

@@ -160,7 +160,7 @@ impl<'g> Run<'g> {
         self.settings.check(&checkpoint.get("settings")?)?;
         checkpoint.restore_module("model", self.model())?;
         checkpoint.restore_optimizer("optimizer", &self.optimizer)?;
-        checkpoint.restore_scheduler("scheduler", &mut self.scheduler)?;
+        checkpoint.restore_scheduler("scheduler", &self.scheduler)?;
         let losses = checkpoint.get("curve")?;
         self.losses = find(&losses, "losses")?.to_vec::<f64>()?;
         Ok(())

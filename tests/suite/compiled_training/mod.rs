@@ -5,6 +5,7 @@ use std::sync::Arc;
 mod inside;
 mod layers;
 mod results;
+mod schedules;
 mod steps;
 
 use straightline::autograd::{self, no_grad};

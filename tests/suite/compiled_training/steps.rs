@@ -437,32 +437,3 @@ fn an_optimiser_alone_takes_the_gradients_of_the_call() {
     all_compiled(&step);
     assert_eq!(step.variants(), 1);
 }
-
-#[test]
-fn schedules_and_scalers_stay_outside() {
-    use std::sync::Mutex;
-    use straightline::optim::{GradScaler, LrScheduler, Optimizer, Sgd, StepLr};
-    let m = Mlp::new();
-    let optimizer = Sgd::new(m.parameters.clone(), 0.1).unwrap();
-    let schedule = LrScheduler::new(StepLr { every: 1, gamma: 0.5 }, &optimizer).unwrap();
-    let (schedule, inside) = (Mutex::new(schedule), optimizer.clone());
-    let f = compile(move |x: &Tensor| {
-        schedule.lock().unwrap().step(&inside)?;
-        x.mul(1)
-    });
-    let line = line!() - 3;
-    let text = f.call(&random(&[3], 1)).unwrap_err().to_string();
-    assert!(
-        text.contains("LrScheduler::step") && text.contains(&format!("steps.rs:{line}")),
-        "{text}"
-    );
-    let scaler = GradScaler::new();
-    let f = compile(move |x: &Tensor| scaler.scale(x));
-    let line = line!() - 1;
-    let text = f.call(&random(&[3], 1)).unwrap_err().to_string();
-    assert!(
-        text.contains("GradScaler::scale") && text.contains(&format!("steps.rs:{line}")),
-        "{text}"
-    );
-    assert_eq!(optimizer.lr(0).unwrap(), 0.1);
-}

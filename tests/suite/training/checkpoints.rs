@@ -82,7 +82,7 @@ fn goes_on_bit_for_bit() -> Result<()> {
     let saved = Checkpoint::load(&path)?;
     saved.restore_module("model", &second.net)?;
     saved.restore_optimizer("optimizer", &second.optimizer)?;
-    saved.restore_scheduler("schedule", &mut second.scheduler)?;
+    saved.restore_scheduler("schedule", &second.scheduler)?;
     saved.restore_generator("random", Generator::default_cpu())?;
     assert_eq!(second.run(saved.step(), 15)?, losses[7..]);
     let weights = |net: &Sequential| -> Result<Vec<Vec<f64>>> {

@@ -3,8 +3,9 @@
 
 use straightline::nn::{Linear, Module, Parameter};
 use straightline::optim::{
-    Adagrad, AdagradOptions, Adam, AdamOptions, AdamW, AdamWOptions, GradScaler, Optim, Optimizer,
-    RmsPropOptions, Rule, Sgd, SgdOptions, clip_grad_norm_, clip_grad_norm_with_, clip_grad_value_,
+    Adagrad, AdagradOptions, Adam, AdamOptions, AdamW, AdamWOptions, GradScaler, GradScalerOptions,
+    Optim, Optimizer, RmsPropOptions, Rule, Sgd, SgdOptions, clip_grad_norm_, clip_grad_norm_with_,
+    clip_grad_value_,
 };
 use straightline::{DType, Result, Tensor};
 
@@ -170,15 +171,17 @@ fn clipping() {
 fn a_scaler_skips_infinite_steps() {
     let w = Parameter::new(&Tensor::ones([1]).unwrap()).unwrap();
     let optimizer = Sgd::new([w.tensor().clone()], 1.0).unwrap();
-    let mut scaler = GradScaler::new_with(4.0, 2.0, 0.5, 2);
+    let options = GradScalerOptions::default().init_scale(4.0).growth_interval(2);
+    let scaler = GradScaler::new_with(options).unwrap();
     let (mut scales, mut values) = (Vec::new(), Vec::new());
     for g in [1.0, 1.0, f64::INFINITY, 1.0, 1.0, 1.0] {
-        let scaled = g * f64::from(scaler.factor());
+        let scaled = g * f64::from(scaler.factor().unwrap());
         w.set_grad(Some(&Tensor::full([1], scaled).unwrap())).unwrap();
-        assert_eq!(scaler.step(&optimizer).unwrap(), g.is_finite());
+        let stepped = scaler.step(&optimizer).unwrap();
+        assert_eq!(stepped.item::<bool>().unwrap(), g.is_finite());
         assert!(scaler.step(&optimizer).is_err());
         scaler.update().unwrap();
-        scales.push(scaler.factor());
+        scales.push(scaler.factor().unwrap());
         values.push(w.to_vec::<f32>().unwrap()[0]);
     }
     assert_eq!(scales, [4.0, 8.0, 4.0, 4.0, 8.0, 8.0]);
