@@ -217,6 +217,20 @@ pub enum ErrorKind {
     /// ([`load_state_dict`](crate::nn::Module::load_state_dict)): everything that is wrong with it.
     #[error(transparent)]
     StateDict(#[from] Box<crate::nn::StateDictMismatch>),
+    /// An optimiser's step failed between parameters: those before the one that failed are updated,
+    /// and that one may be in part.
+    #[error(
+        "the step failed at a parameter; {updated} of {all} were updated before it and stay so, and its own state may have \
+         changed: {source}"
+    )]
+    PartialStep {
+        /// How many parameters were updated.
+        updated: usize,
+        /// How many parameters with a gradient there are.
+        all: usize,
+        /// What went wrong.
+        source: Box<Error>,
+    },
     /// Capturing or compiling failed.
     #[error("{0}")]
     Compile(String),
@@ -290,6 +304,7 @@ impl Error {
                 "IndexError"
             }
             ErrorKind::Autograd(e) => e.python_class(),
+            ErrorKind::PartialStep { source, .. } => source.python_class(),
             ErrorKind::Transform(e) => e.python_class(),
             ErrorKind::Value(_) => "ValueError",
             ErrorKind::Type(_) => "TypeError",

@@ -143,19 +143,7 @@ struct Settings {
 
 impl Settings {
     fn check(&self) -> Result<()> {
-        ensure_value!(self.eps >= 0.0, "Invalid epsilon value: {}", self.eps);
-        for (i, beta) in [self.betas.0, self.betas.1].into_iter().enumerate() {
-            ensure_value!(
-                (0.0..1.0).contains(&beta),
-                "Invalid beta parameter at index {i}: {beta}"
-            );
-        }
-        ensure_value!(
-            self.weight_decay >= 0.0,
-            "Invalid weight_decay value: {}",
-            self.weight_decay
-        );
-        Ok(())
+        check_betas(self.betas, self.eps, self.weight_decay)
     }
 
     fn state(&self, p: &Tensor) -> Result<State> {
@@ -200,4 +188,14 @@ impl Settings {
         let spread = square.sqrt()?.div_(root)?.add_(self.eps)?;
         p.addcdiv_(mean.mul(size.neg()?)?, spread).map(drop)
     }
+}
+
+/// Refuses what makes no sense for running means of gradients and squares.
+pub(super) fn check_betas(betas: (f64, f64), eps: f64, weight_decay: f64) -> Result<()> {
+    ensure_value!(eps >= 0.0, "Invalid epsilon value: {eps}");
+    for (i, beta) in [betas.0, betas.1].into_iter().enumerate() {
+        ensure_value!((0.0..1.0).contains(&beta), "Invalid beta parameter at index {i}: {beta}");
+    }
+    ensure_value!(weight_decay >= 0.0, "Invalid weight_decay value: {weight_decay}");
+    Ok(())
 }

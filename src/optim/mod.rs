@@ -22,7 +22,7 @@
 //! | file | what |
 //! |---|---|
 //! | `optimizer` | groups, state, and the trait of a rule, which is also how to write one's own |
-//! | `sgd`, `adam`, `rmsprop` | the rules |
+//! | `sgd`, `adam`, `rmsprop`, `adadelta`, `nadam`, `rprop` | the rules |
 //! | `schedule` | learning rates as functions of the step |
 //! | `scheduler` | a schedule at an optimiser |
 //! | `clip` | gradients that are too large |
@@ -40,21 +40,27 @@ macro_rules! settings {
     )*};
 }
 
+mod adadelta;
 mod adam;
 mod clip;
+mod nadam;
 mod optimizer;
 mod rmsprop;
+mod rprop;
 mod scaler;
 mod schedule;
 mod scheduler;
 mod sgd;
 
+pub use adadelta::{Adadelta, AdadeltaOptions, Adamax, AdamaxOptions};
 pub use adam::{Adam, AdamOptions, AdamW, AdamWOptions};
 pub use clip::{
     clip_grad_norm_, clip_grad_norm_with_, clip_grad_value_, clip_grads_with_norm_, get_total_norm,
 };
+pub use nadam::{NAdam, NAdamOptions, RAdam, RAdamOptions};
 pub use optimizer::{Optim, Optimizer, Rule, State};
 pub use rmsprop::{Adagrad, AdagradOptions, RmsProp, RmsPropOptions};
+pub use rprop::{Asgd, AsgdOptions, Rprop, RpropOptions};
 pub use scaler::{GradScaler, GradScalerOptions};
 pub use schedule::{
     ChainedLr, ConstantLr, CosineAnnealingLr, CosineAnnealingWarmRestarts, Cycle, CyclicLr,

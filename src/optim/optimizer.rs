@@ -1,12 +1,14 @@
 //! What all optimisers have in common: groups of parameters, state, and a rule.
 
 use crate::autograd::no_grad;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::modes::tracer;
 use crate::nn::StateDict;
 use crate::ops::aten;
 use crate::tensor::Tensor;
 use std::collections::HashSet;
-use straightline_catalog::DType;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use straightline_catalog::{DType, Layout, TensorMeta};
 
 /// An optimiser, as training loops, schedules and checkpoints see it.
 ///
@@ -27,6 +29,13 @@ use straightline_catalog::DType;
 pub trait Optimizer {
     /// Changes the parameters by their gradients. Those without a gradient stay as they are, and
     /// so does their state.
+    ///
+    /// # Errors
+    /// A rule fails. Where it does so for shapes, dtypes or layouts, nothing has changed: the first
+    /// step with gradients of new ones keeps copies, and puts them back. A later step keeps none,
+    /// since what can be wrong then is data, or that memory runs out: parameters before the one that
+    /// failed are updated then, as [`ErrorKind::PartialStep`](crate::ErrorKind::PartialStep) says. A
+    /// compiled step that fails has changed nothing in any case.
     fn step(&self) -> Result<()>;
 
     /// Forgets the gradients of all parameters.
@@ -191,6 +200,55 @@ struct Group<R> {
     states: Vec<State>,
     rule: R,
     lr: Tensor,
+    proven: Proven,
+}
+
+/// What parameter and gradient were like in the last step that went well.
+type Likeness = (TensorMeta, TensorMeta, Layout);
+
+/// The same of each parameter, for the steps of all clones.
+type Proven = Arc<Mutex<Vec<Option<Likeness>>>>;
+
+/// One parameter's part of a step.
+struct Update<'a, R> {
+    group: &'a Group<R>,
+    index: usize,
+    p: &'a Tensor,
+    grad: Tensor,
+    state: &'a State,
+}
+
+impl<R: Rule> Update<'_, R> {
+    fn make(&self) -> Result<()> {
+        let Group { rule, lr, .. } = self.group;
+        if self.p.dtype().is_complex() && rule.views_complex_as_real() {
+            let (p, grad) = (as_real(self.p)?, as_real(&self.grad)?);
+            return rule.update(&p, &grad, lr, &self.state.as_real()?);
+        }
+        rule.update(self.p, &self.grad, lr, self.state)
+    }
+
+    /// What it may change.
+    fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+        std::iter::once(self.p).chain(self.state.0.iter().map(|(_, t)| t))
+    }
+
+    fn likeness(&self) -> Likeness {
+        (self.p.meta(), self.grad.meta(), self.grad.layout())
+    }
+
+    fn proven(&self) -> MutexGuard<'_, Vec<Option<Likeness>>> {
+        self.group.proven.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_proven(&self) -> bool {
+        self.proven()[self.index].as_ref() == Some(&self.likeness())
+    }
+
+    fn prove(&self) {
+        let likeness = self.likeness();
+        self.proven()[self.index] = Some(likeness);
+    }
 }
 
 /// An optimiser of a rule: [`Sgd`](super::Sgd), [`Adam`](super::Adam) and the others are this type.
@@ -261,7 +319,8 @@ impl<R: Rule> Optim<R> {
         }
         let states = no_grad(|| parameters.iter().map(|p| rule.state(p)).collect::<Result<_>>())?;
         let lr = Tensor::with(DType::F64).literal(rule.lr())?;
-        self.groups.push(Group { parameters, states, rule, lr });
+        let proven = Arc::new(Mutex::new(vec![None; parameters.len()]));
+        self.groups.push(Group { parameters, states, rule, lr, proven });
         Ok(())
     }
 
@@ -274,6 +333,43 @@ impl<R: Rule> Optim<R> {
             let count = self.groups.len();
             Error::index(format!("there is no parameter group {group} among {count}"))
         })
+    }
+
+    /// What a step does, parameter by parameter.
+    fn updates(&self) -> impl Iterator<Item = Update<'_, R>> {
+        self.groups.iter().flat_map(|group| {
+            let all = group.parameters.iter().zip(&group.states).enumerate();
+            all.filter_map(move |(index, (p, state))| {
+                p.grad().map(|grad| Update { group, index, p, grad, state })
+            })
+        })
+    }
+
+    /// A step that changes nothing if it fails where it could not be known that it would not.
+    fn step_or_nothing(&self) -> Result<()> {
+        let updates: Vec<Update<'_, R>> = self.updates().collect();
+        let proven = updates.iter().all(Update::is_proven);
+        let mut copies = Vec::new();
+        if !proven {
+            for t in updates.iter().flat_map(Update::tensors) {
+                copies.push((t, t.copied()?));
+            }
+        }
+        for (updated, update) in updates.iter().enumerate() {
+            let Err(e) = update.make() else { continue };
+            if proven {
+                let (all, source) = (updates.len(), Box::new(e));
+                return Err(ErrorKind::PartialStep { updated, all, source }.into());
+            }
+            for (t, before) in copies {
+                t.copy_(before)?;
+            }
+            return Err(e);
+        }
+        if !proven {
+            updates.iter().for_each(Update::prove);
+        }
+        Ok(())
     }
 
     /// What the state dict consists of.
@@ -290,21 +386,13 @@ impl<R: Rule> Optim<R> {
 }
 
 impl<R: Rule> Optimizer for Optim<R> {
+    #[track_caller]
     fn step(&self) -> Result<()> {
-        no_grad(|| {
-            for group in &self.groups {
-                for (p, state) in group.parameters.iter().zip(&group.states) {
-                    let Some(grad) = p.grad() else { continue };
-                    if p.dtype().is_complex() && group.rule.views_complex_as_real() {
-                        let (p, grad) = (as_real(p)?, as_real(&grad)?);
-                        group.rule.update(&p, &grad, &group.lr, &state.as_real()?)?;
-                    } else {
-                        group.rule.update(p, &grad, &group.lr, state)?;
-                    }
-                }
-            }
-            Ok(())
-        })
+        // a plan that fails has written nothing
+        match tracer::current() {
+            Some(_) => no_grad(|| self.updates().try_for_each(|u| u.make())),
+            None => no_grad(|| self.step_or_nothing()),
+        }
     }
 
     fn zero_grad(&self) -> Result<()> {

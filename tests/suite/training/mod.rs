@@ -7,6 +7,7 @@ mod follows;
 mod functional;
 mod loaders;
 mod modules;
+mod optimizers;
 mod recorded;
 mod rules;
 mod schedules;
