@@ -5,6 +5,7 @@
 //! recursion, since graphs are deep. It runs on the thread that asked for it.
 
 use super::anomaly;
+use super::callbacks::Collecting;
 use super::hooks;
 use super::leaf;
 use super::mode::GradGuard;
@@ -173,6 +174,7 @@ impl<'a> Pass<'a> {
     }
 
     fn run(mut self) -> Result<Vec<Option<Tensor>>> {
+        let callbacks = Collecting::begin();
         self.count();
         if let Some(inputs) = self.task.inputs {
             self.mark(inputs);
@@ -192,6 +194,7 @@ impl<'a> Pass<'a> {
         while let Some(ready) = self.ready.pop() {
             self.evaluate(&ready.node)?;
         }
+        callbacks.call()?;
         Ok(self.captured)
     }
 

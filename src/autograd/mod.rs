@@ -21,7 +21,7 @@
 //! | `grad_fn`, `edge`, `methods` | nodes, places in the graph, and tensors, as users see them |
 //! | `forward` | tangents: forward mode |
 //! | `captured` | what `compile()` asks of the tape, and the node that a compiled call adds to it |
-//! | `hooks`, `multi_hook`, `mode`, `anomaly`, `checkpoint`, `function` | what users put in between |
+//! | `hooks`, `multi_hook`, `callbacks`, `mode`, `anomaly`, `checkpoint`, `function` | what users put in between |
 //! | `gradcheck` | gradients against differences |
 //!
 //! From PyTorch come the rules (`reference` in the tests), from Enzyme and JAX nothing but the
@@ -31,6 +31,7 @@ mod anomaly;
 mod backward;
 mod batches;
 mod by_hand;
+mod callbacks;
 pub(crate) mod captured;
 mod checkpoint;
 mod edge;
@@ -61,6 +62,7 @@ mod view;
 pub use anomaly::{AnomalyGuard, detect_anomaly};
 pub use backward::{BackwardOptions, GradOptions, backward, grad, grad_with};
 pub(crate) use batches::{Batches, PassOf, set_batches};
+pub use callbacks::queue_callback;
 pub use checkpoint::checkpoint;
 pub use edge::{GradTarget, GradientEdge, get_gradient_edge};
 pub use error::{AutogradError, Made};

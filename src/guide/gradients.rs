@@ -97,5 +97,6 @@
 //! - [`checkpoint`](crate::autograd::checkpoint) computes values again instead of keeping them.
 //! - [`detect_anomaly`](crate::autograd::detect_anomaly) finds the call whose gradient is not a
 //!   number.
+//! - [`queue_callback`](crate::autograd::queue_callback) in a hook calls a function when the pass is over.
 //! - [`gradcheck`](crate::autograd::gradcheck) compares gradients with differences, and tangents if asked
 //!   (`check_forward_ad`).

@@ -363,3 +363,56 @@ fn a_pass_within_a_pass() {
     y.sum().unwrap().backward().unwrap();
     assert_eq!(grad(&x), [6.0]);
 }
+
+#[test]
+fn callbacks_run_in_order_when_the_pass_is_over() {
+    use straightline::autograd::{enable_grad, queue_callback};
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let x = tensor([2.0]).unwrap().requires_grad_(true).unwrap();
+    let y = x.mul(3).unwrap();
+    let (mine, leaf) = (log.clone(), x.clone());
+    y.register_hook(move |_| {
+        let inner = tensor([1.0])?.requires_grad_(true)?;
+        let z = enable_grad(|| inner.mul(2))?;
+        let log = mine.clone();
+        z.register_hook(move |_| {
+            let log = log.clone();
+            queue_callback(move || {
+                log.lock().unwrap().push("inner".to_string());
+                Ok(())
+            })?;
+            Ok(None)
+        })?;
+        for name in ["first", "second"] {
+            let (log, leaf) = (mine.clone(), leaf.clone());
+            queue_callback(move || {
+                let grad = leaf.grad().unwrap().item::<f32>()?;
+                log.lock().unwrap().push(format!("{name} {grad}"));
+                let log = log.clone();
+                queue_callback(move || {
+                    log.lock().unwrap().push(format!("after {name}"));
+                    Ok(())
+                })
+            })?;
+        }
+        enable_grad(|| z.sum())?.backward()?;
+        Ok(None)
+    })
+    .unwrap();
+    y.sum().unwrap().backward().unwrap();
+    let expected = ["inner", "first 3", "second 3", "after first", "after second"];
+    assert_eq!(*log.lock().unwrap(), expected);
+    let e = queue_callback(|| Ok(())).unwrap_err().to_string();
+    assert!(e.contains("Final callbacks can only be installed during backward pass."), "{e}");
+    // an error in one is the pass's
+    let y = x.mul(3).unwrap();
+    y.register_hook(|_| {
+        queue_callback(|| {
+            Err(straightline::Error::new(straightline::ErrorKind::Runtime("no".into())))
+        })?;
+        Ok(None)
+    })
+    .unwrap();
+    assert!(y.sum().unwrap().backward().unwrap_err().to_string().contains("no"));
+    assert!(queue_callback(|| Ok(())).is_err());
+}
