@@ -24,6 +24,8 @@ enum At {
     After(Tensor),
     Node(Arc<Node>),
     Several(Vec<HookHandle>),
+    /// What takes it away.
+    Elsewhere(Box<dyn FnOnce() + Send>),
 }
 
 /// A registered hook. It stays when the handle is dropped; [`HookHandle::remove`] takes it away.
@@ -44,6 +46,11 @@ impl HookHandle {
         HookHandle { id: new_id(), at: At::Several(all) }
     }
 
+    /// The handle of a hook that this function takes away.
+    pub(crate) fn removed_by(remove: impl FnOnce() + Send + 'static) -> HookHandle {
+        HookHandle { id: new_id(), at: At::Elsewhere(Box::new(remove)) }
+    }
+
     /// Takes the hook away.
     ///
     /// ```
@@ -58,6 +65,7 @@ impl HookHandle {
     pub fn remove(self) {
         let id = self.id;
         match self.at {
+            At::Elsewhere(remove) => remove(),
             At::Several(all) => all.into_iter().for_each(HookHandle::remove),
             At::Leaf(t) => t.history().rest().hooks.retain(|(other, _)| *other != id),
             At::After(t) => t.history().rest().after.retain(|(other, _)| *other != id),

@@ -47,6 +47,7 @@
 //! | `containers` | lists, maps, layers one after another |
 //! | `init` | initial values |
 //! | `linear`, `conv`, `norm`, `activation`, `attention`, `transformer`, `recurrent` | the layers |
+//! | `hooks` | functions that see what goes through a layer |
 //! | `loss` | losses as values |
 
 mod activation;
@@ -54,6 +55,7 @@ mod attention;
 mod containers;
 mod conv;
 mod functional;
+mod hooks;
 pub mod init;
 mod linear;
 mod loss;
@@ -79,6 +81,7 @@ pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d};
 pub use functional::{
     FunctionalOptions, functional_call, functional_call_with, stack_module_state,
 };
+pub use hooks::Hooked;
 pub use linear::{Bilinear, Embedding, Linear};
 pub use loss::{
     BceLoss, BceWithLogitsLoss, CrossEntropyLoss, HingeEmbeddingLoss, HuberLoss, KlDivLoss, L1Loss,

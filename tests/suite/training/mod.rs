@@ -5,6 +5,7 @@ mod beginnings;
 mod checkpoints;
 mod follows;
 mod functional;
+mod hooks;
 mod loaders;
 mod modules;
 mod optimizers;
