@@ -5,6 +5,7 @@ use super::module::Layer;
 use super::parameter::Parameter;
 use crate::error::Result;
 use crate::methods::PoolOptions;
+use crate::methods::convolution::each;
 use crate::ops::aten;
 use crate::tensor::{Int, Ints, Tensor};
 use straightline_catalog::Dims;
@@ -73,6 +74,10 @@ functions! {
     Hardswish |x| x.hardswish();
     /// The first half of the last dimension times the sigmoid of the second.
     Glu |x| x.glu();
+    /// 0 between -0.5 and 0.5, `x` elsewhere.
+    Hardshrink |x| x.hardshrink();
+    /// What of `x` is beyond -0.5 and 0.5.
+    Softshrink |x| x.softshrink();
 }
 
 /// Exponentials that sum to 1 along a dimension.
@@ -89,6 +94,40 @@ impl Layer for Softmax {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         x.softmax(self.0)
+    }
+}
+
+/// [`Softmax`] of `-x`.
+#[derive(Clone, Copy, Debug, straightline_derive::Module)]
+pub struct Softmin(pub i64);
+
+impl Layer for Softmin {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        x.neg()?.softmax(self.0)
+    }
+}
+
+/// `x` where it is above a threshold, a value elsewhere.
+///
+/// ```
+/// use straightline::{nn::{Layer, Threshold}, tensor};
+/// let layer = Threshold { threshold: 1.0, value: 9.0 };
+/// assert_eq!(layer.forward(&tensor([1.0, 2.0])?)?.to_vec::<f32>()?, [9.0, 2.0]);
+/// # Ok::<(), straightline::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, straightline_derive::Module)]
+pub struct Threshold {
+    /// What `x` has to be above.
+    pub threshold: f64,
+    /// What is there otherwise.
+    pub value: f64,
+}
+
+impl Layer for Threshold {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        x.threshold(self.threshold, self.value)
     }
 }
 
@@ -220,6 +259,8 @@ dropouts! {
     ChannelDropout |x, p, training| aten::feature_dropout(x, p, training);
     /// [`Dropout`] that keeps mean and variance, for [`Selu`].
     AlphaDropout |x, p, training| aten::alpha_dropout(x, p, training);
+    /// [`AlphaDropout`] of whole channels, of `[batch, channels, ..]`.
+    FeatureAlphaDropout |x, p, training| aten::feature_alpha_dropout(x, p, training);
 }
 
 macro_rules! pools {
@@ -267,6 +308,10 @@ pools! {
     AvgPool1d, avg_pool1d_with;
     /// The mean of each window of `[batch, channels, height, width]`.
     AvgPool2d, avg_pool2d_with;
+    /// The largest element of each window of `[batch, channels, depth, height, width]`.
+    MaxPool3d, max_pool3d_with;
+    /// The mean of each window of `[batch, channels, depth, height, width]`.
+    AvgPool3d, avg_pool3d_with;
 }
 
 macro_rules! adaptive {
@@ -304,6 +349,12 @@ adaptive! {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     AdaptiveAvgPool2d |x, sizes| x.adaptive_avg_pool2d(sizes);
+    /// Means of windows that give a result of these three sizes.
+    AdaptiveAvgPool3d |x, sizes| x.adaptive_avg_pool3d(sizes);
+    /// The largest elements of windows that give a result of this length.
+    AdaptiveMaxPool1d |x, sizes| Ok(aten::adaptive_max_pool1d(x, &each(sizes, 1))?.0);
     /// The largest elements of windows that give a result of these sizes.
     AdaptiveMaxPool2d |x, sizes| Ok(x.adaptive_max_pool2d(sizes)?.0);
+    /// The largest elements of windows that give a result of these three sizes.
+    AdaptiveMaxPool3d |x, sizes| Ok(aten::adaptive_max_pool3d(x, &each(sizes, 3))?.0);
 }

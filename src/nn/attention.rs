@@ -218,7 +218,8 @@ impl MultiheadAttention {
     }
 }
 
-/// What a [`TransformerEncoderLayer`] can be told.
+/// What a [`TransformerEncoderLayer`] and a
+/// [`TransformerDecoderLayer`](super::TransformerDecoderLayer) can be told.
 ///
 /// ```
 /// use straightline::nn::{TransformerEncoderLayer, TransformerOptions};
@@ -229,12 +230,12 @@ impl MultiheadAttention {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct TransformerOptions {
-    hidden: i64,
-    dropout: f64,
-    activation: fn(&Tensor) -> Result<Tensor>,
-    norm_first: bool,
-    batch_first: bool,
-    eps: f64,
+    pub(super) hidden: i64,
+    pub(super) dropout: f64,
+    pub(super) activation: fn(&Tensor) -> Result<Tensor>,
+    pub(super) norm_first: bool,
+    pub(super) batch_first: bool,
+    pub(super) eps: f64,
 }
 
 impl Default for TransformerOptions {

@@ -2,6 +2,7 @@
 //! are modules without parts.
 
 use super::module::{Layer, Module, Visitor, VisitorMut};
+use super::parameter::Parameter;
 use crate::error::Result;
 use crate::tensor::Tensor;
 use std::collections::BTreeMap;
@@ -13,6 +14,20 @@ pub type ModuleList<M> = Vec<M>;
 
 /// PyTorch's name for a map of modules, whose parts are called by their keys.
 pub type ModuleDict<M> = BTreeMap<String, M>;
+
+/// PyTorch's name for a `Vec` of parameters, which are called `0`, `1`, ...
+///
+/// ```
+/// use straightline::nn::{Module, Parameter, ParameterList};
+/// use straightline::Tensor;
+/// let weights: ParameterList = vec![Parameter::new(&Tensor::ones([2])?)?];
+/// assert_eq!(weights.named_parameters()[0].0, "0");
+/// # Ok::<(), straightline::Error>(())
+/// ```
+pub type ParameterList = Vec<Parameter>;
+
+/// PyTorch's name for a map of parameters, which are called by their keys.
+pub type ParameterDict = BTreeMap<String, Parameter>;
 
 macro_rules! settings {
     ($($ty:ty),+) => {$(

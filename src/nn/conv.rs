@@ -122,4 +122,14 @@ convolutions! {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     ConvTranspose2d, 2, conv_transpose2d_with, transposed: true;
+
+    /// A transposed convolution of `[batch, inputs, depth, height, width]`.
+    ///
+    /// ```
+    /// use straightline::{Tensor, nn::{ConvTranspose3d, Layer}};
+    /// let layer = ConvTranspose3d::new(2, 3, 2)?;
+    /// assert_eq!(layer.forward(&Tensor::ones([1, 2, 2, 3, 4])?)?.sizes(), [1, 3, 3, 4, 5]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    ConvTranspose3d, 3, conv_transpose3d_with, transposed: true;
 }

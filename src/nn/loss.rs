@@ -1,6 +1,7 @@
 //! Losses as values, for code that is told which one to use, and those losses that are no method
 //! of one tensor.
 
+use crate::autograd::no_grad;
 use crate::error::Result;
 use crate::methods::losses::number;
 use crate::methods::{CrossEntropyOptions, Reduction};
@@ -95,6 +96,17 @@ losses! {
     };
     /// [`MultiMarginLoss`] of several right classes, listed up to -1.
     MultilabelMarginLoss |x, y, r| aten::multilabel_margin_loss(x, y, number(r));
+    /// The cross-entropy of logits `[batch, classes]` and several right classes, 1 where one is: the
+    /// mean of [`BceWithLogitsLoss`] over the classes.
+    MultilabelSoftMarginLoss |x, y, r| {
+        let each = x.log_sigmoid()?.mul(y)?.add(x.neg()?.log_sigmoid()?.mul(y.neg()?.add(1.0)?)?)?;
+        let each = each.neg()?.mean_dim(-1)?;
+        match r {
+            Reduction::None => Ok(each),
+            Reduction::Mean => each.mean(),
+            Reduction::Sum => each.sum(),
+        }
+    };
     /// `x` of targets 1, `max(0, 1 - x)` of targets -1.
     HingeEmbeddingLoss |x, y, r| aten::hinge_embedding_loss(x, y, 1.0, number(r));
 }
@@ -190,6 +202,43 @@ pub fn triplet_margin_loss(
 ) -> Result<Tensor> {
     let reduction = number(reduction);
     aten::triplet_margin_loss(anchor, positive, negative, margin, 2.0, 1e-6, false, reduction)
+}
+
+/// Minus the log-likelihood of targets under normal distributions of these means and variances, but
+/// for a constant, which `full` adds. Variances below `eps` count as `eps`.
+///
+/// ```
+/// use straightline::{Reduction, nn::gaussian_nll_loss, tensor};
+/// let (x, y, var) = (tensor([1.0, 2.0])?, tensor([1.0, 4.0])?, tensor([1.0, 2.0])?);
+/// let loss = gaussian_nll_loss(&x, &y, &var, false, 1e-6, Reduction::Sum)?;
+/// straightline::assert_close(&loss, &tensor(1.0 + 0.5 * 2f32.ln())?)?;
+/// # Ok::<(), straightline::Error>(())
+/// ```
+///
+/// # Errors
+/// Sizes that do not fit, or a negative variance.
+#[track_caller]
+pub fn gaussian_nll_loss(
+    input: &Tensor,
+    target: &Tensor,
+    var: &Tensor,
+    full: bool,
+    eps: f64,
+    reduction: Reduction,
+) -> Result<Tensor> {
+    // one variance for all of the last dimension
+    let var = if var.dim() + 1 == input.dim() { var.unsqueeze(-1)? } else { var.clone() };
+    aten::_assert_async_msg(&var.ge(0)?.all()?, "var has negative entry/entries")?;
+    // the clamp has no gradient of its own
+    let lacks = no_grad(|| var.clamp_min(eps)?.sub(&var))?;
+    let var = var.add(lacks)?;
+    let loss = input.sub(target)?.square()?.div(&var)?.add(var.log()?)?.mul(0.5)?;
+    let loss = if full { loss.add(0.5 * (2.0 * std::f64::consts::PI).ln())? } else { loss };
+    match reduction {
+        Reduction::None => Ok(loss),
+        Reduction::Mean => loss.mean(),
+        Reduction::Sum => loss.sum(),
+    }
 }
 
 /// Connectionist temporal classification: log-probabilities `[time, batch, classes]` against target

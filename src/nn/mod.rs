@@ -46,17 +46,23 @@
 //! | `mismatch` | what is wrong with a state dict |
 //! | `containers` | lists, maps, layers one after another |
 //! | `init` | initial values |
-//! | `linear`, `conv`, `norm`, `activation`, `attention`, `transformer`, `recurrent` | the layers |
+//! | `linear`, `embedding_bag`, `conv`, `norm`, `instance_norm`, `activation`, `arrange` | the layers |
+//! | `attention`, `transformer`, `decoder`, `recurrent`, `cells` | layers of sequences |
 //! | `hooks` | functions that see what goes through a layer |
 //! | `loss` | losses as values |
 
 mod activation;
+mod arrange;
 mod attention;
+mod cells;
 mod containers;
 mod conv;
+mod decoder;
+mod embedding_bag;
 mod functional;
 mod hooks;
 pub mod init;
+mod instance_norm;
 mod linear;
 mod loss;
 mod mismatch;
@@ -68,32 +74,45 @@ mod recurrent;
 mod transformer;
 
 pub use activation::{
-    AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveMaxPool2d, AlphaDropout, AvgPool1d, AvgPool2d,
-    Celu, ChannelDropout, Dropout, Elu, Flatten, Gelu, GeluTanh, Glu, Hardsigmoid, Hardswish,
-    Hardtanh, Identity, LeakyRelu, LogSigmoid, LogSoftmax, MaxPool1d, MaxPool2d, Mish, Prelu, Relu,
-    Relu6, Selu, Sigmoid, Silu, Softmax, Softplus, Softsign, Tanh, Tanhshrink,
+    AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, AdaptiveMaxPool1d, AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d, AlphaDropout, AvgPool1d, AvgPool2d, AvgPool3d, Celu, ChannelDropout,
+    Dropout, Elu, FeatureAlphaDropout, Flatten, Gelu, GeluTanh, Glu, Hardshrink, Hardsigmoid,
+    Hardswish, Hardtanh, Identity, LeakyRelu, LogSigmoid, LogSoftmax, MaxPool1d, MaxPool2d,
+    MaxPool3d, Mish, Prelu, Relu, Relu6, Selu, Sigmoid, Silu, Softmax, Softmin, Softplus,
+    Softshrink, Softsign, Tanh, Tanhshrink, Threshold,
+};
+pub use arrange::{
+    ChannelShuffle, CircularPad, ConstantPad, Fold, PixelShuffle, PixelUnshuffle, ReflectionPad,
+    ReplicationPad, Unflatten, Unfold, Upsample, WindowOptions, ZeroPad,
 };
 pub use attention::{
     AttentionMask, MultiheadAttention, TransformerEncoderLayer, TransformerOptions,
 };
-pub use containers::{Lambda, ModuleDict, ModuleList, Sequential};
-pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d};
+pub use cells::{GruCell, LstmCell, RnnCell, RnnNonlinearity};
+pub use containers::{Lambda, ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential};
+pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
+pub use decoder::{DecoderMask, Transformer, TransformerDecoder, TransformerDecoderLayer};
+pub use embedding_bag::{BagMode, EmbeddingBag, EmbeddingBagOptions};
 pub use functional::{
     FunctionalOptions, functional_call, functional_call_with, stack_module_state,
 };
 pub use hooks::Hooked;
+pub use instance_norm::{
+    InstanceNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, InstanceNormOptions,
+    LocalResponseNorm,
+};
 pub use linear::{Bilinear, Embedding, Linear};
 pub use loss::{
     BceLoss, BceWithLogitsLoss, CrossEntropyLoss, HingeEmbeddingLoss, HuberLoss, KlDivLoss, L1Loss,
-    Loss, MseLoss, MultiMarginLoss, MultilabelMarginLoss, NllLoss, PoissonNllLoss, SmoothL1Loss,
-    SoftMarginLoss, cosine_embedding_loss, ctc_loss, margin_ranking_loss, triplet_margin_loss,
+    Loss, MseLoss, MultiMarginLoss, MultilabelMarginLoss, MultilabelSoftMarginLoss, NllLoss,
+    PoissonNllLoss, SmoothL1Loss, SoftMarginLoss, cosine_embedding_loss, ctc_loss,
+    gaussian_nll_loss, margin_ranking_loss, triplet_margin_loss,
 };
 pub use mismatch::{ShapeMismatch, StateDictMismatch};
 pub use mode::{Mode, TrainingFlag};
 pub use module::{Layer, Leaf, LeafMut, Module, StateDict, Visitor, VisitorMut};
 pub use norm::{
-    BatchNorm1d, BatchNorm2d, BatchNorm3d, BatchNormOptions, GroupNorm, InstanceNorm, LayerNorm,
-    RmsNorm,
+    BatchNorm1d, BatchNorm2d, BatchNorm3d, BatchNormOptions, GroupNorm, LayerNorm, RmsNorm,
 };
 pub use parameter::{Buffer, Parameter};
 pub use recurrent::{Gru, Lstm, Rnn, RnnOptions};

@@ -9,25 +9,25 @@ use crate::ops::aten;
 use crate::tensor::{Int, Ints, Tensor};
 use straightline_catalog::{DType, Dims};
 
-fn ones(sizes: &[i64]) -> Result<Parameter> {
+pub(super) fn ones(sizes: &[i64]) -> Result<Parameter> {
     Parameter::new(&Tensor::ones(sizes)?)
 }
 
-fn zeros(sizes: &[i64]) -> Result<Parameter> {
+pub(super) fn zeros(sizes: &[i64]) -> Result<Parameter> {
     Parameter::new(&Tensor::zeros(sizes)?)
 }
 
 /// What batch and instance normalisations have in common: statistics of each channel.
 #[derive(Clone, Debug, straightline_derive::Module)]
-struct Statistics {
-    running_mean: Buffer,
-    running_var: Buffer,
-    num_batches_tracked: Buffer,
+pub(super) struct Statistics {
+    pub(super) running_mean: Buffer,
+    pub(super) running_var: Buffer,
+    pub(super) num_batches_tracked: Buffer,
 }
 
 impl Statistics {
     #[track_caller]
-    fn new(channels: i64) -> Result<Statistics> {
+    pub(super) fn new(channels: i64) -> Result<Statistics> {
         Ok(Statistics {
             running_mean: Buffer::new(Tensor::zeros([channels])?),
             running_var: Buffer::new(Tensor::ones([channels])?),
@@ -83,7 +83,7 @@ impl Default for BatchNormOptions {
 }
 
 /// PyTorch's words for sizes.
-fn torch_size(x: &Tensor) -> String {
+pub(super) fn torch_size(x: &Tensor) -> String {
     let sizes: Vec<String> = x.sizes().iter().map(ToString::to_string).collect();
     format!("torch.Size([{}])", sizes.join(", "))
 }
@@ -374,44 +374,5 @@ impl Layer for GroupNorm {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         x.group_norm_with(self.groups, self.weight.tensor(), self.bias.tensor(), self.eps)
-    }
-}
-
-/// Normalises each channel of each example of `[batch, channels, ..]`, without parameters and
-/// running statistics.
-///
-/// ```
-/// use straightline::{Tensor, nn::{InstanceNorm, Layer}};
-/// let y = InstanceNorm::new().forward(&Tensor::randn([2, 3, 16])?)?;
-/// straightline::assert_close(&y.mean_dim(-1)?, &Tensor::zeros([2, 3])?)?;
-/// # Ok::<(), straightline::Error>(())
-/// ```
-#[derive(Clone, Debug, straightline_derive::Module)]
-pub struct InstanceNorm {
-    eps: f64,
-}
-
-impl InstanceNorm {
-    /// With an epsilon of 1e-5.
-    pub fn new() -> InstanceNorm {
-        InstanceNorm { eps: 1e-5 }
-    }
-}
-
-impl Default for InstanceNorm {
-    fn default() -> Self {
-        InstanceNorm::new()
-    }
-}
-
-impl Layer for InstanceNorm {
-    #[track_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        ensure_value!(
-            x.sizes().iter().skip(2).product::<i64>() != 1,
-            "Expected more than 1 spatial element when training, got input size {}",
-            torch_size(x)
-        );
-        aten::instance_norm(x, None, None, None, None, true, 0.1, self.eps, false)
     }
 }

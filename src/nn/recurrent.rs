@@ -1,5 +1,6 @@
 //! Recurrent layers over whole sequences: LSTM, GRU and the plain one.
 
+use super::cells::RnnNonlinearity;
 use super::init;
 use super::module::{Module, Visitor, VisitorMut};
 use super::parameter::Parameter;
@@ -234,12 +235,13 @@ impl Lstm {
 }
 
 macro_rules! plain {
-    ($($(#[$doc:meta])* $name:ident, $gates:literal, $call:path, $torch:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident, $gates:literal, $torch:literal, |$layer:ident| $call:expr, {$($field:ident: $ty:ty)?};)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Debug, straightline_derive::Module)]
         pub struct $name {
             #[module(rename = "")]
             weights: Weights,
+            $(#[module(skip)] $field: $ty,)?
         }
 
         impl $name {
@@ -260,7 +262,8 @@ macro_rules! plain {
                 options: RnnOptions,
             ) -> Result<$name> {
                 let (inputs, hidden) = (inputs.to_i64(), hidden.to_i64());
-                Ok($name { weights: Weights::new($gates, inputs, hidden, options)? })
+                let weights = Weights::new($gates, inputs, hidden, options)?;
+                Ok($name { weights, $($field: <$ty>::default(),)? })
             }
 
             /// The results of the last layer at each step, and the last state of each layer and
@@ -279,7 +282,9 @@ macro_rules! plain {
                     Some(h) => h.clone(),
                     None => w.zeros(x)?,
                 };
-                $call(
+                let $layer = self;
+                let call = $call;
+                call(
                     x,
                     &state,
                     &w.tensors(),
@@ -306,7 +311,7 @@ plain! {
     /// assert_eq!((y.sizes(), h.sizes()), (&[5, 3, 8][..], &[1, 3, 8][..]));
     /// # Ok::<(), straightline::Error>(())
     /// ```
-    Gru, 3, aten::gru_input, "GRU";
+    Gru, 3, "GRU", |_layer| aten::gru_input, {};
 
     /// The plain recurrent layer, `tanh(W x + U h + b)`.
     ///
@@ -316,5 +321,24 @@ plain! {
     /// assert_eq!(y.sizes(), [5, 3, 8]);
     /// # Ok::<(), straightline::Error>(())
     /// ```
-    Rnn, 1, aten::rnn_tanh_input, "RNN";
+    Rnn, 1, "RNN", |layer| match layer.nonlinearity {
+        RnnNonlinearity::Tanh => aten::rnn_tanh_input,
+        RnnNonlinearity::Relu => aten::rnn_relu_input,
+    }, {nonlinearity: RnnNonlinearity};
+}
+
+impl Rnn {
+    /// With another function than the hyperbolic tangent.
+    ///
+    /// ```
+    /// use straightline::{Tensor, nn::{Rnn, RnnNonlinearity}};
+    /// let rnn = Rnn::new(4, 8)?.nonlinearity(RnnNonlinearity::Relu);
+    /// assert!(rnn.forward(&Tensor::ones([5, 3, 4])?, None)?.0.min()?.item::<f32>()? >= 0.0);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[must_use]
+    pub fn nonlinearity(mut self, nonlinearity: RnnNonlinearity) -> Rnn {
+        self.nonlinearity = nonlinearity;
+        self
+    }
 }

@@ -6,6 +6,7 @@ mod checkpoints;
 mod follows;
 mod functional;
 mod hooks;
+mod layers;
 mod loaders;
 mod modules;
 mod optimizers;

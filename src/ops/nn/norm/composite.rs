@@ -136,10 +136,11 @@ pub(crate) fn instance_norm(
         use_input_stats || running_mean.is_some() && running_var.is_some(),
         "Expected running_mean and running_var to be defined when use_input_stats is false"
     );
+    // running statistics are written even where they are what normalises
     let _whole = crate::ops::nn::norm::hold_batch(
         [Some(x), weight, bias],
         [running_mean, running_var],
-        use_input_stats,
+        true,
     )?;
     let c = check_channels(x)?;
     let b = x.sizes()[0];
