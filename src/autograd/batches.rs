@@ -28,6 +28,8 @@ pub(crate) struct Batches {
     pub(crate) inside: fn(&Tensor, Option<&Tensor>) -> Result<Option<Half>>,
     /// A tensor that the samples share, as one for each of them, if the other one is a batch.
     pub(crate) like: fn(&Tensor, &Tensor) -> Result<Option<Tensor>>,
+    /// Whether the memory of a tensor has a place for each sample of the other one.
+    pub(crate) holds: fn(&Tensor, &Tensor) -> bool,
     /// What was found inside of a batched tensor, as a batch.
     pub(crate) batched: fn(&Tensor, &Tensor) -> Result<Tensor>,
 }
@@ -75,6 +77,11 @@ pub(super) fn inside_batches(t: &Tensor, tangent: Option<&Tensor>) -> Result<Opt
 /// A tensor that the samples share, as one for each of them, if the other one is a batch.
 pub(super) fn batched_like(t: &Tensor, other: &Tensor) -> Result<Option<Tensor>> {
     known().map_or(Ok(None), |b| (b.like)(t, other))
+}
+
+/// Whether the memory of a tensor has a place for each sample of the other one.
+pub(super) fn holds(t: &Tensor, other: &Tensor) -> bool {
+    known().is_none_or(|b| (b.holds)(t, other))
 }
 
 /// What was found inside of a batched tensor, as a batch.

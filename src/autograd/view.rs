@@ -78,6 +78,11 @@ fn path(view: &Tensor) -> (Tensor, Vec<Step>) {
     (at.clone(), steps)
 }
 
+/// The same view of another tensor, which is laid out as the end of the view's chain of bases.
+pub(crate) fn taken_again(view: &Tensor, base: &Tensor) -> Result<Tensor> {
+    path(view).1.iter().try_fold(base.clone(), |at, step| step.take(&at))
+}
+
 /// Why a function is not compiled that uses such a tensor.
 const COMPUTED: &str = "it closes over a tensor that was computed from others which want gradients: pass it as an argument";
 

@@ -6,6 +6,7 @@
 //! finds none.
 
 use super::Tensor;
+use crate::error::Result;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -49,6 +50,22 @@ impl Level {
         }
         slots.push(Arc::downgrade(&slot));
         slot
+    }
+}
+
+impl Level {
+    /// Puts other tangents in the places of those for which `f` gives one.
+    pub(crate) fn replace_each(&self, f: &dyn Fn(&Tensor) -> Result<Option<Tensor>>) -> Result<()> {
+        // the lock is free while `f` runs, which may make tangents
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for slot in slots.iter().filter_map(Weak::upgrade) {
+            if let Some(old) = slot.get()
+                && let Some(new) = f(&old)?
+            {
+                slot.replace(Some(new));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -115,6 +115,46 @@ where
     R: Structure,
     F: Fn(&A) -> Result<R>,
 {
+    let f = |a: &A| Ok((f(a)?, ()));
+    pushed(f, primals, tangents, options).map(|(y, dy, ())| (y, dy))
+}
+
+/// [`jvp_with`] of a function that has more results, which are not differentiated: `(value, derivative,
+/// the others)`.
+///
+/// # Errors
+///
+/// As [`jvp_with`].
+///
+/// ```
+/// use straightline::{Tensor, func::{JvpOptions, jvp_with_aux}, tensor};
+/// let f = |x: &Tensor| { let y = x.exp()?; Ok((y.mul(2)?, y)) };
+/// let (x, t) = (tensor([0.0, 0.0])?, tensor([1.0, 3.0])?);
+/// let (_, dy, aux) = jvp_with_aux(f, &x, &t, &JvpOptions::default())?;
+/// assert_eq!((dy.to_vec::<f32>()?, aux.to_vec::<f32>()?), (vec![2.0, 6.0], vec![1.0, 1.0]));
+/// # Ok::<(), straightline::Error>(())
+/// ```
+pub fn jvp_with_aux<A, R, X, F>(
+    f: F,
+    primals: &A,
+    tangents: &A,
+    options: &JvpOptions,
+) -> Result<(R, R, X)>
+where
+    A: Structure,
+    R: Structure,
+    X: Structure,
+    F: Fn(&A) -> Result<(R, X)>,
+{
+    pushed(f, primals, tangents, options)
+}
+
+fn pushed<A: Structure, R: Structure, X: Structure>(
+    f: impl Fn(&A) -> Result<(R, X)>,
+    primals: &A,
+    tangents: &A,
+    options: &JvpOptions,
+) -> Result<(R, R, X)> {
     check(primals, tangents, "jvp(f, primals, tangents)")?;
     let pushing = Pushing::begin();
     let mut directions = leaves(tangents).into_iter();
@@ -122,7 +162,7 @@ where
         Some(t) => pushing.variable(p, &t),
         None => Ok(p.clone()),
     })?;
-    let outputs = f(&variables)?;
+    let (outputs, aux) = f(&variables)?;
     let layer = pushing.layer().clone();
     let mut pushed = Vec::new();
     for t in leaves(&outputs) {
@@ -138,9 +178,10 @@ where
         pushed.push(tangent.map(|t| wrapper::unwrapped(&t, &layer)));
     }
     let values = outputs.map(&mut |t| Ok(wrapper::unwrapped(t, &layer)))?;
+    let aux = aux.map(&mut |t| Ok(wrapper::unwrapped(t, &layer)))?;
     drop(pushing);
     let derivative = rebuilt(&values, or_zeros(pushed, &leaves(&values))?)?;
-    Ok((values, derivative))
+    Ok((values, derivative, aux))
 }
 
 fn zeros_like(t: &Tensor) -> Result<Tensor> {

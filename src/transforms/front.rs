@@ -57,6 +57,7 @@ pub(crate) fn register() -> Result<()> {
         is_running: || layer::innermost().is_some(),
         inside: inside::inside_batches,
         like: inside::batched_like,
+        holds: wrapper::holds,
         batched: inside::batched_as,
     });
     let kernels = [

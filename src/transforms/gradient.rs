@@ -243,9 +243,34 @@ where
     R: Structure,
     F: Fn(&A) -> Result<R>,
 {
+    vjp_with_aux(|a: &A| Ok((f(a)?, ())), a).map(|(y, pull, ())| (y, pull))
+}
+
+/// [`vjp`] of a function that has more results, which are not differentiated: `(value, what pulls back, the
+/// others)`.
+///
+/// # Errors
+///
+/// As [`vjp`].
+///
+/// ```
+/// use straightline::{Tensor, func::vjp_with_aux, tensor};
+/// let f = |x: &Tensor| { let y = x.exp()?; Ok((y.mul(2)?, y)) };
+/// let (_, pull, aux) = vjp_with_aux(f, &tensor([0.0, 0.0])?)?;
+/// assert_eq!(pull.call(&tensor([1.0, 3.0])?)?.to_vec::<f32>()?, [2.0, 6.0]);
+/// assert_eq!(aux.to_vec::<f32>()?, [1.0, 1.0]);
+/// # Ok::<(), straightline::Error>(())
+/// ```
+pub fn vjp_with_aux<A, R, X, F>(f: F, a: &A) -> Result<(R, Vjp<A, R>, X)>
+where
+    A: Structure,
+    R: Structure,
+    X: Structure,
+    F: Fn(&A) -> Result<(R, X)>,
+{
     let recording = Recording::begin()?;
     let variables = recording.variables(a, "vjp")?;
-    let outputs = f(&variables)?;
+    let (outputs, aux) = f(&variables)?;
     for t in leaves(&outputs) {
         if !(t.dtype().is_floating() || t.dtype().is_complex()) {
             let what = format!(
@@ -256,6 +281,7 @@ where
         }
     }
     let values = outputs.map(&mut |t| Ok(recording.unwrapped(t)))?;
+    let aux = aux.map(&mut |t| Ok(recording.unwrapped(t)))?;
     let layer = recording.layer().clone();
-    Ok((values, Vjp { outputs, variables, layer, types: PhantomData }))
+    Ok((values, Vjp { outputs, variables, layer, types: PhantomData }, aux))
 }

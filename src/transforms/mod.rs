@@ -3,10 +3,10 @@
 //! | | |
 //! |---|---|
 //! | [`grad`], [`grad_and_value`], [`grad_with_aux`] | the gradient of a function whose result is a number |
-//! | [`vjp`] | a function's result, and what gives gradients for a cotangent |
-//! | [`jvp`], [`jvp_with`] | a function's result and its directional derivative, in one run |
+//! | [`vjp`], [`vjp_with_aux`] | a function's result, and what gives gradients for a cotangent |
+//! | [`jvp`], [`jvp_with`], [`jvp_with_aux`] | a function's result and its directional derivative, in one run |
 //! | [`linearize`] | its result, and what gives directional derivatives without running it again |
-//! | [`jacrev`], [`jacfwd`], [`hessian`] | matrices of derivatives |
+//! | [`jacrev`], [`jacfwd`], [`hessian`] | matrices of derivatives; [`jacrev_with`], [`jacfwd_with`] in chunks or with random numbers |
 //! | [`vmap`], [`vmap_with`] | a function of one sample as a function of a batch |
 //! | [`functional_call`](crate::func::functional_call), [`stack_parameters`] | functions of parameters |
 //!
@@ -52,10 +52,13 @@ mod tests;
 mod wrapper;
 
 pub use error::TransformError;
-pub use forward::{JvpOptions, Linearized, jvp, jvp_with, linearize};
+pub use forward::{JvpOptions, Linearized, jvp, jvp_with, jvp_with_aux, linearize};
 pub(crate) use front::register;
-pub use gradient::{Vjp, grad, grad_and_value, grad_with_aux, vjp};
-pub use jacobian::{hessian, jacfwd, jacrev};
+pub use gradient::{Vjp, grad, grad_and_value, grad_with_aux, vjp, vjp_with_aux};
+pub use jacobian::{
+    JacobianOptions, hessian, jacfwd, jacfwd_with, jacfwd_with_aux, jacrev, jacrev_with,
+    jacrev_with_aux,
+};
 pub use layer::Randomness;
 pub use map::{VmapOptions, vmap, vmap_with};
 pub use parameters::stack_parameters;

@@ -51,6 +51,31 @@ pub(super) fn hides_gradient(t: &Tensor) -> bool {
     batch.is_some_and(|b| b.value.requires_grad() || hides_gradient(&b.value))
 }
 
+fn next_inside(t: &Tensor) -> Option<&Tensor> {
+    match t.payload::<Batched>() {
+        Some(p) => Some(&p.value),
+        None => t.payload::<Tracked>().map(|p| &p.value),
+    }
+}
+
+/// What is inside of a wrapper, and what is inside of that.
+fn inside(t: &Tensor) -> impl Iterator<Item = &Tensor> {
+    std::iter::successors(next_inside(t), |t| next_inside(t))
+}
+
+/// Whether a tensor is batched at each layer that the other one is batched at.
+pub(super) fn holds(t: &Tensor, other: &Tensor) -> bool {
+    fn layers(t: &Tensor) -> Vec<u64> {
+        let all = std::iter::once(t).chain(inside(t));
+        all.filter_map(|t| t.payload::<Batched>()).map(|p| p.layer).collect()
+    }
+    let wanted = layers(other);
+    wanted.is_empty() || {
+        let has = layers(t);
+        wanted.iter().all(|l| has.contains(l))
+    }
+}
+
 /// A tensor as a `Grad` layer sees it.
 pub(super) fn tracked(value: &Tensor, layer: &Layer) -> Tensor {
     let payload = Tracked {

@@ -3,9 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use straightline::func::{VmapOptions, grad, hessian, jacfwd, jacrev, jvp, vmap, vmap_with};
+use straightline::func::{
+    JacobianOptions, JvpOptions, Randomness, VmapOptions, grad, hessian, jacfwd, jacfwd_with,
+    jacfwd_with_aux, jacrev, jacrev_with_aux, jvp, jvp_with_aux, vjp_with_aux, vmap, vmap_with,
+};
 use straightline::ops::aten;
-use straightline::{Result, Tensor, assert_close, compile, load_safetensors, ones, tensor};
+use straightline::{Result, Tensor, assert_close, compile, load_safetensors, ones, rand, tensor};
 
 type Parameters = BTreeMap<String, Tensor>;
 
@@ -192,4 +195,62 @@ fn classes_of_samples_are_counted() -> Result<()> {
     let g = vmap(|x: &Tensor| grad(|w: &Tensor| scaled(w, x))(&w))(&x)?;
     assert_eq!(g.to_vec2::<f32>()?, [[1.0, 1.0, 1.0, 0.0], [1.0, 0.0, 0.0, 2.0]]);
     Ok(())
+}
+
+#[test]
+fn other_results_go_along() -> Result<()> {
+    let f = |a: &Tensor| Ok((a.mul(a)?, a.sum()?));
+    let (x, t) = (tensor([1.25, -0.75, 2.5])?, tensor([2.0, -1.0, 0.5])?);
+    let (y, dy, sum) = jvp_with_aux(f, &x, &t, &JvpOptions::default())?;
+    assert_eq!(y.to_vec::<f32>()?, [1.5625, 0.5625, 6.25]);
+    assert_eq!((dy.to_vec::<f32>()?, sum.item::<f32>()?), (vec![5.0, 1.5, 2.5], 3.0));
+    let want = [[2.5, 0.0, 0.0], [0.0, -1.5, 0.0], [0.0, 0.0, 5.0]];
+    for chunk_size in [None, Some(1), Some(2)] {
+        let options = JacobianOptions { chunk_size, ..JacobianOptions::default() };
+        let (j, sum) = jacfwd_with_aux(f, &options)(&x)?;
+        assert_eq!((j.to_vec2::<f32>()?, sum.item::<f32>()?), (want.map(Vec::from).to_vec(), 3.0));
+        let (j, sum) = jacrev_with_aux(f, &options)(&x)?;
+        assert_eq!((j.to_vec2::<f32>()?, sum.item::<f32>()?), (want.map(Vec::from).to_vec(), 3.0));
+    }
+    let (_, pull, sum) = vjp_with_aux(f, &x)?;
+    assert_eq!((pull.call(&t)?.to_vec::<f32>()?, sum.item::<f32>()?), (vec![5.0, 1.5, 2.5], 3.0));
+    // the others have no tangent left
+    let outer = |x: &Tensor| jvp_with_aux(f, x, &t, &JvpOptions::default()).map(|(.., sum)| sum);
+    assert_eq!(grad(outer)(&x)?.to_vec::<f32>()?, [1.0, 1.0, 1.0]);
+    let constant =
+        jvp_with_aux(|_: &Tensor| Ok((tensor(1.0)?, ())), &x, &t, &JvpOptions { strict: true });
+    assert!(constant.is_err());
+    Ok(())
+}
+
+#[test]
+fn columns_with_random_numbers() -> Result<()> {
+    let noisy = |x: &Tensor| x.mul(rand([3])?);
+    let x = tensor([1.25, -0.75, 2.5])?;
+    let diagonal = |randomness: Randomness| {
+        straightline::manual_seed(0);
+        let options = JacobianOptions { randomness, ..JacobianOptions::default() };
+        jacfwd_with(noisy, &options)(&x)?.diagonal()?.to_vec::<f32>()
+    };
+    assert_eq!(diagonal(Randomness::Same)?, [0.496_256_6, 0.768_221_8, 0.088_477_43]);
+    assert_eq!(diagonal(Randomness::Different)?, [0.496_256_6, 0.307_422_82, 0.455_627_98]);
+    assert!(diagonal(Randomness::Error).unwrap_err().to_string().contains("randomness error mode"));
+    Ok(())
+}
+
+#[test]
+fn columns_of_several_arguments() -> Result<()> {
+    let calls = std::cell::Cell::new(0);
+    let f = |(a, b): &(Tensor, Tensor)| {
+        calls.set(calls.get() + 1);
+        a.unsqueeze(1)?.mul(b)?.sum_dim(1)
+    };
+    let at = (tensor([1.0, 2.0])?, tensor([3.0, 4.0, 5.0])?);
+    let (a, b) = jacfwd(f)(&at)?;
+    assert_eq!(calls.get(), 1);
+    assert_eq!(a.to_vec2::<f32>()?, [[12.0, 0.0], [0.0, 12.0]]);
+    assert_eq!(b.to_vec2::<f32>()?, [[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]);
+    let (c, d) = jacrev(f)(&at)?;
+    straightline::assert_close(&a, &c)?;
+    straightline::assert_close(&b, &d)
 }

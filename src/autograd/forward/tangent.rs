@@ -4,6 +4,7 @@
 //! both. A view that was made before its base got a tangent finds it there when somebody asks, and
 //! a write of a dual value through a view gives the base a tangent of zeros first.
 
+use super::super::batches;
 use super::super::error::AutogradError;
 use super::super::mode::GradGuard;
 use super::super::view;
@@ -117,12 +118,16 @@ fn strided(t: &Tensor) -> bool {
 
 /// Gives what was written its new tangent: an old one is written as well, since views share it.
 pub(super) fn write(t: &Tensor, new: Tensor, level: &Arc<Level>) -> Result<()> {
-    if let Some((old, _)) = of_written(t)? {
-        if !old.is_zerotensor() && has_room(&old) {
-            aten::copy_(&old, &new, false)?;
+    if let Some((old, of)) = of_written(t)? {
+        if !has_room(&old) {
+            t.set_tangent(new, level);
             return Ok(());
         }
-        t.set_tangent(new, level);
+        let old = match !old.is_zerotensor() && batches::holds(&old, &new) {
+            true => old,
+            false => moved(&old, &new, &of)?,
+        };
+        aten::copy_(&old, &new, false)?;
         return Ok(());
     }
     let Some(base) = t.base() else {
@@ -144,6 +149,30 @@ pub(super) fn write(t: &Tensor, new: Tensor, level: &Arc<Level>) -> Result<()> {
     }
 }
 
+/// A tangent in memory that takes what `like` is: samples, where the old memory has none. All tangents
+/// that lie in the old memory move with it.
+fn moved(old: &Tensor, like: &Tensor, level: &Level) -> Result<Tensor> {
+    let mut root = old;
+    while let Some(base) = root.base() {
+        root = base;
+    }
+    let fresh = empty_as(like, root)?;
+    let fresh = match root.is_zerotensor() {
+        true => aten::zero_(&fresh)?,
+        false => aten::copy_(&fresh, root, false)?,
+    };
+    let again = |t: &Tensor| match t.shares_storage_with(root) {
+        true => view::taken_again(t, &fresh).map(Some),
+        false => Ok(None),
+    };
+    let new = view::taken_again(old, &fresh)?;
+    level.replace_each(&|t| match t.same_handle(old) {
+        true => Ok(Some(new.clone())),
+        false => again(t),
+    })?;
+    Ok(new)
+}
+
 /// Gives the base of a view that is written a tangent of zeros, if it has none.
 fn begin_with_zeros(base: &Tensor, like: &Tensor, level: &Arc<Level>) -> Result<()> {
     if of_written(base)?.is_some() {
@@ -159,7 +188,7 @@ fn begin_with_zeros(base: &Tensor, like: &Tensor, level: &Arc<Level>) -> Result<
 }
 
 /// As [`of`], while tangents are not carried on.
-pub(super) fn of_written(t: &Tensor) -> Result<Option<(Tensor, Arc<Level>)>> {
+pub(crate) fn of_written(t: &Tensor) -> Result<Option<(Tensor, Arc<Level>)>> {
     let _on = Carrying::set(true);
     of(t)
 }
