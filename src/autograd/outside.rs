@@ -70,9 +70,11 @@ pub(crate) fn record(
     }
     let metas = graph::metas(outputs.iter());
     let name = op.op().map(|op| op.name());
+    let mut slots = None;
     let node: Arc<Node> = match formula {
         Some(formula) => {
             let function = ByFormula::new(op, formula, &inputs, &stack[base..], &outputs)?;
+            slots = Some(function.slots.clone());
             let node = Node::new(next_sequence(), edges, metas, name, line(), function);
             anomaly::noted(node)
         }
@@ -98,10 +100,13 @@ pub(crate) fn record(
             view::rebase_output(t, node.clone(), 0)?;
         }
     }
-    match pushed {
-        Some(pushed) => pushed.through(&node, &outputs, &written),
-        None => Ok(()),
+    if let Some(pushed) = pushed {
+        pushed.through(&node, &outputs, &written)?;
+        if let Some(slots) = slots {
+            slots.keep_tangents(&outputs);
+        }
     }
+    Ok(())
 }
 
 /// An operator whose gradient nobody knows.
@@ -128,7 +133,7 @@ struct ByFormula {
     name: String,
     formula: AutogradFormula,
     values: Vec<Value>,
-    slots: Slots,
+    slots: Arc<Slots>,
 }
 
 impl ByFormula {
@@ -161,7 +166,7 @@ impl ByFormula {
             name: format!("GeneratedBackwardFor_{of}_defaultBackward"),
             formula,
             values: context.values,
-            slots: Slots::new(slots),
+            slots: Arc::new(Slots::new(slots)),
         })
     }
 }

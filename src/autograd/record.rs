@@ -19,7 +19,7 @@ use crate::tensor::Tensor;
 use crate::tensor::node::{Edge, Edges, Function, Node, OutputMeta, next_sequence};
 use smallvec::SmallVec;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use straightline_catalog::Op;
 use straightline_catalog::schema::{FunctionSchema, SchemaType};
 
@@ -113,7 +113,7 @@ struct Tape {
     next: usize,
     sequence: u64,
     line: Option<&'static Location<'static>>,
-    kept: SmallVec<[Kept; 3]>,
+    kept: AllKept,
     /// What an operator in place writes.
     written: Option<Tensor>,
 }
@@ -168,17 +168,26 @@ impl Around for Recorder {
         results: &mut dyn Results,
     ) -> Result<()> {
         let Recording { tape, forward } = recording;
-        let saved = match tape.active {
-            0 => SavedResults::new(),
-            _ => self.end(tape, results)?,
+        let Some(pushing) = forward else {
+            return match tape.active {
+                0 => Ok(()),
+                _ => self.end(tape, results, true).map(drop),
+            };
         };
-        let Some(pushing) = forward else { return Ok(()) };
-        forward::end(&self.operator(op)?, pushing, results)?;
         // what the node keeps of its results has their tangents
-        results.tensors(&mut |at, t| {
-            let of = saved.iter().filter(|(of, kept)| *of == at && kept.shares_storage_with(t));
-            of.for_each(|(_, kept)| kept.share_tangent(t));
-        });
+        let node = match tape.active {
+            0 => None,
+            _ => self.end(tape, results, false)?,
+        };
+        forward::end(&self.operator(op)?, pushing, results)?;
+        if let Some(node) = node {
+            // not under the lock, since hooks may run
+            let mut kept = node.function.kept().take();
+            if let Some(kept) = &mut kept {
+                self.save_results(kept, tape.active, results)?;
+            }
+            *node.function.kept() = kept;
+        }
         Ok(())
     }
 }
@@ -276,15 +285,15 @@ impl Recorder {
         Ok(())
     }
 
-    /// Makes the node, and gives what that keeps of the results.
-    fn end(&self, tape: &mut Tape, results: &mut dyn Results) -> Result<SavedResults> {
-        let active = tape.active;
-        let differentiable = |at: usize| self.rule.outputs.get(at).copied().unwrap_or(false);
-        // results that a mask leaves out have places all the same
-        let place = |at: usize, running: u32| match self.gives_lists {
-            true => running,
-            false => (0..at).filter(|before| differentiable(*before)).count() as u32,
-        };
+    /// Makes the node, with what it keeps of the results; gives it where that is to be kept later.
+    fn end(
+        &self,
+        tape: &mut Tape,
+        results: &mut dyn Results,
+        saves: bool,
+    ) -> Result<Option<Arc<Node<RuleFunction>>>> {
+        let differentiable = |at: usize| self.differentiable_output(at);
+        let place = |at: usize, running: u32| self.place(at, running);
         let mut outputs = SmallVec::<[Option<OutputMeta>; 1]>::new();
         let mut with_history = 0usize;
         results.tensors(&mut |at, t| {
@@ -297,42 +306,8 @@ impl Recorder {
                 outputs.push(flows.then(|| OutputMeta::of(t)));
             }
         });
-        // own results are kept without their history, which is the node itself
-        let mut saved_results = SavedResults::new();
-        for (save, kept) in self.rule.saves.iter().zip(&mut tape.kept) {
-            if let (What::Argument(at), Kept::Tensor(t)) = (save.what, &mut *kept)
-                && at > 0
-                && self.schema.args[at].is_write()
-            {
-                t.written();
-            }
-            let What::Result(of) = save.what else { continue };
-            if save.users & active == 0 {
-                continue;
-            }
-            let (mut nr, mut failed) = (0, None);
-            results.tensors(&mut |at, t| {
-                if at == of {
-                    let nr = place(at, nr);
-                    let saved = match differentiable(at) && graph::is_differentiable(t) {
-                        true => SavedTensor::result(t, nr),
-                        false => SavedTensor::plain_result(t),
-                    };
-                    match saved {
-                        Ok(saved) => {
-                            saved_results.extend(saved.held().map(|held| (of, held.clone())));
-                            *kept = Kept::Tensor(saved);
-                        }
-                        Err(e) => failed = Some(e),
-                    }
-                }
-                if differentiable(at) {
-                    nr += 1;
-                }
-            });
-            if let Some(e) = failed {
-                return Err(e);
-            }
+        if saves {
+            self.save_results(&mut tape.kept, tape.active, results)?;
         }
         let function = RuleFunction {
             rule: self.rule,
@@ -341,10 +316,12 @@ impl Recorder {
         };
         let edges = std::mem::take(&mut tape.edges);
         let node = Node::new(tape.sequence, edges, outputs, Some(self.name), tape.line, function);
-        let node: Arc<Node> = super::anomaly::noted(node);
+        let node = super::anomaly::noted(node);
+        let filled = (!saves).then(|| node.clone());
+        let node: Arc<Node> = node;
         if let Some(written) = tape.written.take() {
             view::rebase(&written, node)?;
-            return Ok(saved_results);
+            return Ok(filled);
         }
         // the last result takes the handle itself
         let mut node = Some(node);
@@ -377,18 +354,81 @@ impl Recorder {
             }
             running += 1;
         });
-        Ok(saved_results)
+        Ok(filled)
+    }
+
+    fn differentiable_output(&self, at: usize) -> bool {
+        self.rule.outputs.get(at).copied().unwrap_or(false)
+    }
+
+    /// The place of a result among the differentiable ones; results that a mask leaves out have
+    /// places all the same.
+    fn place(&self, at: usize, running: u32) -> u32 {
+        match self.gives_lists {
+            true => running,
+            false => (0..at).filter(|before| self.differentiable_output(*before)).count() as u32,
+        }
+    }
+
+    /// Keeps what the formulas need of the results.
+    fn save_results(
+        &self,
+        kept: &mut AllKept,
+        active: u64,
+        results: &mut dyn Results,
+    ) -> Result<()> {
+        // own results are kept without their history, which is the node itself
+        for (save, kept) in self.rule.saves.iter().zip(kept) {
+            if let (What::Argument(at), Kept::Tensor(t)) = (save.what, &mut *kept)
+                && at > 0
+                && self.schema.args[at].is_write()
+            {
+                t.written();
+            }
+            let What::Result(of) = save.what else { continue };
+            if save.users & active == 0 {
+                continue;
+            }
+            let (mut nr, mut failed) = (0, None);
+            results.tensors(&mut |at, t| {
+                if at == of {
+                    let nr = self.place(at, nr);
+                    let saved = match self.differentiable_output(at) && graph::is_differentiable(t)
+                    {
+                        true => SavedTensor::result(t, nr),
+                        false => SavedTensor::plain_result(t),
+                    };
+                    match saved {
+                        Ok(saved) => *kept = Kept::Tensor(saved),
+                        Err(e) => failed = Some(e),
+                    }
+                }
+                if self.differentiable_output(at) {
+                    nr += 1;
+                }
+            });
+            if let Some(e) = failed {
+                return Err(e);
+            }
+        }
+        Ok(())
     }
 }
 
-/// Results that a node keeps, by their positions.
-type SavedResults = SmallVec<[(usize, Tensor); 1]>;
+/// What a node keeps, for each of [`Rule::saves`].
+type AllKept = SmallVec<[Kept; 3]>;
 
 /// A node that a rule made.
 pub(crate) struct RuleFunction {
     rule: &'static Rule,
     lengths: Option<Box<[u32]>>,
-    kept: Mutex<Option<SmallVec<[Kept; 3]>>>,
+    kept: Mutex<Option<AllKept>>,
+}
+
+impl RuleFunction {
+    fn kept(&self) -> MutexGuard<'_, Option<AllKept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Function for RuleFunction {
@@ -414,7 +454,7 @@ impl Function for RuleFunction {
             return Ok(std::iter::repeat_with(|| None).take(count).collect());
         }
         let unpacked: SmallVec<[super::rule::Saved; 3]> = {
-            let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let kept = self.kept();
             let Some(kept) = &*kept else { return Err(graph::twice(node)) };
             kept.iter().map(|k| k.unpack(node)).collect::<Result<_>>()?
         };
@@ -450,7 +490,7 @@ impl Function for RuleFunction {
     }
 
     fn release(&self) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept();
         // a node that keeps nothing may run again
         if kept.as_ref().is_some_and(keeps) {
             let gone = kept.take();
@@ -460,6 +500,6 @@ impl Function for RuleFunction {
     }
 }
 
-fn keeps(kept: &SmallVec<[Kept; 3]>) -> bool {
+fn keeps(kept: &AllKept) -> bool {
     kept.iter().any(|k| !matches!(k, Kept::Plain(_)))
 }

@@ -6,6 +6,7 @@
 //! formula asks.
 
 use super::error::AutogradError;
+use super::forward::tangent::of_written;
 use super::graph;
 use super::hooks::{self, Packed};
 use super::leaf;
@@ -17,6 +18,7 @@ use crate::error::Result;
 use crate::modes::{functionalize, tracer};
 use crate::tensor::Tensor;
 use crate::tensor::node::{Edge, Node};
+use crate::tensor::tangent::Beside;
 use std::sync::{Arc, Mutex, PoisonError};
 use straightline_catalog::Scalar;
 use straightline_catalog::schema::{FunctionSchema, SchemaType};
@@ -71,6 +73,7 @@ struct PackedTensor {
     packed: Packed,
     requires_grad: bool,
     edge: Option<Edge>,
+    tangent: Beside,
 }
 
 impl SavedTensor {
@@ -94,6 +97,10 @@ impl SavedTensor {
         if t.is_inference() {
             return Err(AutogradError::Inference.into());
         }
+        if t.may_be_dual() {
+            // a view has that of its base from now on
+            of_written(t)?;
+        }
         let version = writes(t);
         let held = match hooks::pack(t)? {
             Some(packed) => {
@@ -102,18 +109,22 @@ impl SavedTensor {
                     Origin::Result(_) => None,
                 };
                 let requires_grad = t.requires_grad();
-                Held::Packed(Box::new(PackedTensor { packed, requires_grad, edge }))
+                let tangent = Beside::default();
+                Held::Packed(Box::new(PackedTensor { packed, requires_grad, edge, tangent }))
             }
             None => Held::Tensor(data),
         };
-        Ok(SavedTensor { held, version, origin, unchecked })
+        let saved = SavedTensor { held, version, origin, unchecked };
+        saved.keep_tangent(t);
+        Ok(saved)
     }
 
-    /// The memory that is kept, where no hook has packed it.
-    pub(crate) fn held(&self) -> Option<&Tensor> {
+    /// Keeps the tangent of what was saved, which hooks do not pack.
+    fn keep_tangent(&self, of: &Tensor) {
         match &self.held {
-            Held::Tensor(t) => Some(t),
-            Held::Packed { .. } => None,
+            Held::Tensor(t) if t.same_handle(of) => {}
+            Held::Tensor(t) => t.share_tangent(of),
+            Held::Packed(packed) => packed.tangent.keep(of),
         }
     }
 
@@ -129,7 +140,7 @@ impl SavedTensor {
         let data = match &self.held {
             Held::Tensor(t) => t,
             Held::Packed(held) => {
-                let PackedTensor { packed, requires_grad, edge } = &**held;
+                let PackedTensor { packed, requires_grad, edge, tangent } = &**held;
                 let t = graph::cut(&packed.unpack()?);
                 match (&self.origin, edge) {
                     (Origin::Result(nr), _) => {
@@ -138,6 +149,7 @@ impl SavedTensor {
                     (_, Some(edge)) if *requires_grad => graph::set_edge(&t, edge.clone()),
                     _ => {}
                 }
+                tangent.give(&t);
                 return Ok(t);
             }
         };
@@ -376,6 +388,19 @@ impl Slots {
             Slot::Constant(t) => Ok(t.clone()),
         };
         slots.iter().map(unpack).collect()
+    }
+
+    /// Keeps the tangents that results have got since they were saved.
+    pub(crate) fn keep_tangents(&self, outputs: &[Tensor]) {
+        let slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for slot in slots.iter().flatten() {
+            if let Slot::Checked(saved) = slot
+                && let Origin::Result(nr) = saved.origin
+                && let Some(t) = outputs.get(nr as usize)
+            {
+                saved.keep_tangent(t);
+            }
+        }
     }
 
     /// Lets the tensors go. A node that saved none may run again.

@@ -83,13 +83,39 @@ impl Slot {
     }
 }
 
+/// The tangent of a tensor whose memory is kept elsewhere, or not at all.
+#[derive(Default)]
+pub(crate) struct Beside(Mutex<Option<Arc<Slot>>>);
+
+impl Beside {
+    /// Keeps the tangent that a tensor itself has.
+    pub(crate) fn keep(&self, of: &Tensor) {
+        let slot = of.own_slot();
+        let before =
+            std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), slot);
+        drop(before);
+    }
+
+    /// Gives it to another tensor.
+    pub(crate) fn give(&self, to: &Tensor) {
+        let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if slot.is_some() {
+            to.put_tangent(slot);
+        }
+    }
+}
+
 impl Tensor {
+    fn own_slot(&self) -> Option<Arc<Slot>> {
+        match self.may_have_tangent() {
+            true => self.history().rest.as_ref().and_then(|r| r.tangent.clone()),
+            false => None,
+        }
+    }
+
     /// The tensor's own tangent, and the level that it belongs to.
     pub(crate) fn own_tangent(&self) -> Option<(Tensor, Arc<Level>)> {
-        if !self.may_have_tangent() {
-            return None;
-        }
-        let slot = self.history().rest.as_ref().and_then(|r| r.tangent.clone())?;
+        let slot = self.own_slot()?;
         match slot.get() {
             Some(t) => Some((t, slot.level.clone())),
             None => {
@@ -118,10 +144,7 @@ impl Tensor {
 
     /// Gives the tensor the tangent of another handle of its memory.
     pub(crate) fn share_tangent(&self, of: &Tensor) {
-        if !of.may_have_tangent() {
-            return;
-        }
-        let slot = of.history().rest.as_ref().and_then(|r| r.tangent.clone());
+        let slot = of.own_slot();
         if slot.is_some() {
             self.put_tangent(slot);
         }

@@ -419,3 +419,41 @@ fn a_level_on_each_thread() -> Result<()> {
         })
     })
 }
+
+#[test]
+fn hooks_of_saved_tensors_keep_tangents() -> Result<()> {
+    use std::sync::{Arc, Mutex};
+    use straightline::autograd::saved_tensors_hooks;
+    // what is differentiated, its gradient's tangent, and the tangents that the hook sees
+    type Case = (fn(&Tensor) -> Result<Tensor>, [f32; 2], Vec<Vec<f32>>);
+    let operand = vec![1.0, 0.5];
+    let exp = vec![2.718_281_7, 3.694_528];
+    let cases: [Case; 4] = [
+        (|d| d.exp(), [2.718_281_7, 3.694_528], vec![exp.clone()]),
+        (|d| d.mul(d), [2.0, 1.0], vec![operand.clone(), operand.clone()]),
+        (|d| d.i(1..)?.mul(d.i(..1)?), [0.5, 1.0], vec![vec![0.5], vec![1.0]]),
+        (|d| d.mul(1)?.exp_(), [2.718_281_7, 3.694_528], vec![exp]),
+    ];
+    let x = leaf(&[1.0, 2.0]);
+    for (f, want, packed) in cases {
+        dual_level(|| {
+            let d = make_dual(&x, t(&[1.0, 0.5]))?;
+            let seen = Arc::new(Mutex::new(Vec::new()));
+            let sees = seen.clone();
+            let pack = move |t: &Tensor| {
+                if let Some(tangent) = tangent(t) {
+                    sees.lock().unwrap().push(tangent);
+                }
+                t.detach()?.copied()
+            };
+            let y = saved_tensors_hooks(pack, |t| Ok(t.clone()), || f(&d)?.sum())?;
+            let g = grad_with(&[y], std::slice::from_ref(&x), &GradOptions::default())?.remove(0);
+            near(&tangent(&g.unwrap()).expect("the gradient has a tangent"), &want);
+            let seen = seen.lock().unwrap().clone();
+            assert_eq!(seen.len(), packed.len(), "{seen:?}");
+            seen.iter().zip(&packed).for_each(|(a, b)| near(a, b));
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
