@@ -20,8 +20,6 @@ type Half = (Tensor, Option<Tensor>);
 pub(crate) struct Batches {
     /// Runs a pass for all gradients of a batch at once.
     pub(crate) run: fn(&[Option<Tensor>], PassOf<'_>) -> Ends,
-    /// Whether the samples of a tensor want a gradient that it does not say it wants.
-    pub(crate) wants_gradient: fn(&Tensor) -> bool,
     /// Whether the thread is in a transform.
     pub(crate) is_running: fn() -> bool,
     /// What is inside of a batched tensor, with a tangent of the same kind: one for each sample.
@@ -57,11 +55,6 @@ pub(super) fn run(grads: &[Option<Tensor>], pass: PassOf<'_>) -> Ends {
         Some(batches) => (batches.run)(grads, pass),
         None => Err(Error::not_implemented("is_grads_batched without vmap")),
     }
-}
-
-/// Whether the samples of a tensor want a gradient that it does not say it wants.
-pub(super) fn wants_hidden_gradient(t: &Tensor) -> bool {
-    known().is_some_and(|b| (b.wants_gradient)(t))
 }
 
 /// Whether the thread is in a transform.

@@ -285,10 +285,10 @@ pub enum AutogradError {
         /// How many came.
         got: usize,
     },
-    /// A function of the user's is called on a batch whose samples want gradients from outside.
+    /// A function of the user's is called on a batch whose samples are differentiated outside.
     #[error(
-        "You tried to vmap over {function}, but it does not have vmap support: samples that want a gradient outside would get none. Ask \
-         for gradients inside (`vmap(grad(f))`), or call it outside of `vmap`"
+        "You tried to vmap over {function}, but it does not have vmap support, and what differentiates outside of the vmap would not \
+         see its gradient. Let `vmap_rule` be `VmapRule::Generated`, or `VmapRule::Own` with `vmap` written"
     )]
     FunctionOfBatch {
         /// The function.
@@ -393,6 +393,15 @@ pub enum AutogradError {
         "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
     )]
     NoJvp,
+    /// A function of the user's has no rule for batches, and says that it has.
+    #[error("`vmap_rule` is `VmapRule::Own`, and the function does not write `vmap`")]
+    NoVmap,
+    /// A function of the user's, batched by its own rule, is differentiated inside of the `vmap`.
+    #[error(
+        "In order to differentiate a custom Function with a `vmap` of its own inside of vmap, it must write `setup_context`, which keeps \
+         for the gradient what `forward` would have kept"
+    )]
+    NoSetupContext,
     /// A write through a view of a tensor that was taken out of a dual one.
     #[error(
         "a value with a tangent is written through a view of what `make_dual` or `unpack_dual` gave: write that tensor itself, or \

@@ -1,7 +1,13 @@
 //! Functions of the user's, with a gradient of their own.
+//!
+//! Within transforms a function is called below each of them in turn, the innermost one first, until no
+//! transform is left and `forward` runs. On the way back each one that differentiates records the
+//! function with its own gradient, or pushes tangents through its own `jvp`. What a transform makes of a
+//! call is in the room above, which fills in [`set_in_layer`].
 
 use super::anomaly;
-use super::batches::{is_transforming, wants_hidden_gradient};
+use super::batches::is_transforming;
+use super::context::{Context, VmapInfo, VmapRule};
 use super::error::AutogradError;
 use super::forward::{Carrying, Duals};
 use super::graph;
@@ -14,8 +20,9 @@ use crate::ops::aten;
 use crate::tensor::Tensor;
 use crate::tensor::history::{Creation, Kind};
 use crate::tensor::node::{self, Edge, Edges, Node, OutputMeta, next_sequence};
-use std::any::{Any, type_name};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::any::type_name;
+use std::panic::Location;
+use std::sync::{Arc, OnceLock};
 
 /// A function whose gradient is given with it, in place of those of the operators that it calls.
 ///
@@ -101,6 +108,110 @@ pub trait Function: Send + Sync + 'static {
         Err(AutogradError::NoJvp.into())
     }
 
+    /// How the function is batched.
+    ///
+    /// ```
+    /// use straightline::{Result, Tensor, func::{grad, vmap}, tensor};
+    /// use straightline::autograd::{Context, Function, VmapRule};
+    ///
+    /// /// Rounds, with the gradient of a function that does not.
+    /// struct Round;
+    ///
+    /// impl Function for Round {
+    ///     fn forward(&self, _: &mut Context, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+    ///         Ok(vec![inputs[0].round()?])
+    ///     }
+    ///
+    ///     fn backward(&self, _: &Context, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+    ///         Ok(grads.to_vec())
+    ///     }
+    ///
+    ///     fn vmap_rule(&self) -> VmapRule {
+    ///         VmapRule::Generated
+    ///     }
+    /// }
+    ///
+    /// let round = |x: &Tensor| Ok(Round.apply(&[x.clone()])?.remove(0));
+    /// let total = |x: &Tensor| vmap(round)(x)?.mul(x)?.sum();
+    /// // round(x) + x * 1
+    /// let g = grad(total)(&tensor([1.25, 2.75])?)?;
+    /// assert_eq!(g.to_vec::<f32>()?, [2.25, 5.75]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    fn vmap_rule(&self) -> VmapRule {
+        VmapRule::None
+    }
+
+    /// Computes the results for a batch, where [`Function::vmap_rule`] is [`VmapRule::Own`]: `inputs`
+    /// are whole, and `in_dims` says which dimension of each counts its samples, `None` that all
+    /// samples share it. Gives the results, and the same for each of them. It is ordinary code, which
+    /// may apply the function itself.
+    ///
+    /// # Errors
+    ///
+    /// Unless it is written: that it is not.
+    ///
+    /// ```
+    /// use straightline::{Result, Tensor, func::vmap, tensor};
+    /// use straightline::autograd::{Context, Function, VmapInfo, VmapRule};
+    ///
+    /// struct Sum;
+    ///
+    /// impl Function for Sum {
+    ///     fn forward(&self, _: &mut Context, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+    ///         Ok(vec![inputs[0].sum()?])
+    ///     }
+    ///
+    ///     fn backward(&self, _: &Context, _: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+    ///         Ok(vec![None])
+    ///     }
+    ///
+    ///     fn vmap_rule(&self) -> VmapRule {
+    ///         VmapRule::Own
+    ///     }
+    ///
+    ///     fn vmap(
+    ///         &self,
+    ///         info: &VmapInfo,
+    ///         in_dims: &[Option<usize>],
+    ///         inputs: &[Tensor],
+    ///     ) -> Result<(Vec<Tensor>, Vec<Option<usize>>)> {
+    ///         let rows = inputs[0].movedim(in_dims[0].unwrap() as i64, 0)?;
+    ///         Ok((vec![rows.reshape([info.batch_size, -1])?.sum_dim(1)?], vec![Some(0)]))
+    ///     }
+    /// }
+    ///
+    /// let sum = |x: &Tensor| Ok(Sum.apply(&[x.clone()])?.remove(0));
+    /// assert_eq!(vmap(sum)(&tensor([[1.0, 2.0], [3.0, 4.0]])?)?.to_vec::<f32>()?, [3.0, 7.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    fn vmap(
+        &self,
+        info: &VmapInfo,
+        in_dims: &[Option<usize>],
+        inputs: &[Tensor],
+    ) -> Result<(Vec<Tensor>, Vec<Option<usize>>)> {
+        let _ = (info, in_dims, inputs);
+        Err(AutogradError::NoVmap.into())
+    }
+
+    /// Does to `context` what `forward` does to it, from the inputs and the results alone. It is
+    /// called where something differentiates inside of a `vmap` whose [`Function::vmap`] has computed the
+    /// results in place of `forward`.
+    ///
+    /// # Errors
+    ///
+    /// Unless it is written: that it is not.
+    fn setup_context(
+        &self,
+        context: &mut Context,
+        inputs: &[Tensor],
+        outputs: &[Tensor],
+    ) -> Result<()> {
+        let _ = (context, inputs, outputs);
+        Err(AutogradError::NoSetupContext.into())
+    }
+
     /// Whether gradients of gradients are refused, because `backward` calls what has none.
     fn once_differentiable(&self) -> bool {
         false
@@ -117,91 +228,21 @@ pub trait Function: Send + Sync + 'static {
     where
         Self: Sized,
     {
-        apply(Arc::new(self), inputs)
+        let at = line().or(Some(std::panic::Location::caller()));
+        let name = short_name::<Self>();
+        let custom = Custom { function: Arc::new(self), name, line: at };
+        custom.call(inputs, &Above::default()).map(|called| called.outputs)
     }
 }
 
 /// What a function returns.
 pub type Outputs = Vec<Tensor>;
 
-/// What a [`Function`] keeps between its two halves.
-#[derive(Default)]
-pub struct Context {
-    to_save: Vec<Tensor>,
-    dirty: Vec<Tensor>,
-    no_gradient: Vec<Tensor>,
-    keeps_none: bool,
-    wanted: Vec<bool>,
-    values: Vec<Arc<dyn Any + Send + Sync>>,
-    saved: Mutex<Option<Vec<Tensor>>>,
-    node: Mutex<Option<String>>,
-}
-
-impl std::fmt::Debug for Context {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Context").field("to_save", &self.to_save.len()).finish_non_exhaustive()
-    }
-}
-
-impl Context {
-    /// Keeps tensors for the backward pass, in place of those of an earlier call. Inputs and
-    /// results are checked for writes until then; anything else becomes a constant of the
-    /// gradient.
-    pub fn save(&mut self, tensors: &[&Tensor]) {
-        self.to_save = tensors.iter().map(|t| (*t).clone()).collect();
-    }
-
-    /// The tensors that were kept.
-    ///
-    /// # Errors
-    ///
-    /// A backward pass has freed them.
-    pub fn saved(&self) -> Result<Vec<Tensor>> {
-        let saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
-        let node = || {
-            let node = self.node.lock().unwrap_or_else(PoisonError::into_inner);
-            node.clone().unwrap_or_default()
-        };
-        saved.clone().ok_or_else(|| AutogradError::Twice { node: node(), made: None }.into())
-    }
-
-    /// Keeps anything else; [`Context::value`] gives it back.
-    pub fn keep(&mut self, value: impl Any + Send + Sync) {
-        self.values.push(Arc::new(value));
-    }
-
-    /// The first kept value of a type.
-    pub fn value<T: Any>(&self) -> Option<&T> {
-        self.values.iter().find_map(|v| v.downcast_ref())
-    }
-
-    /// Says that inputs were written in place. They must be returned.
-    pub fn mark_dirty(&mut self, tensors: &[&Tensor]) {
-        self.dirty = tensors.iter().map(|t| (*t).clone()).collect();
-    }
-
-    /// Says that results have no gradient.
-    pub fn mark_non_differentiable(&mut self, tensors: &[&Tensor]) {
-        self.no_gradient = tensors.iter().map(|t| (*t).clone()).collect();
-    }
-
-    /// Whether `backward` is given zeros for results that no gradient arrives at (as it is unless
-    /// this is called with `false`), or `None`.
-    pub fn set_materialize_grads(&mut self, on: bool) {
-        self.keeps_none = !on;
-    }
-
-    /// For each input, whether it wanted a gradient when the function was called.
-    pub fn needs_input_grad(&self) -> &[bool] {
-        &self.wanted
-    }
-}
-
 struct Called {
     function: Arc<dyn Function>,
     name: String,
     context: Context,
-    slots: Slots,
+    slots: Arc<Slots>,
     /// Results as they were, for zeros.
     metas: Vec<OutputMeta>,
 }
@@ -227,17 +268,14 @@ impl node::Function for Called {
                 }
             }
         }
-        let set = |to: Option<Vec<Tensor>>| {
-            *self.context.saved.lock().unwrap_or_else(PoisonError::into_inner) = to;
-        };
-        set(Some(unpacked));
+        self.context.set_saved(Some(unpacked));
         let once = self.function.once_differentiable() && grad_enabled();
         let second_order = once && grads.iter().flatten().any(Tensor::requires_grad);
         let given = {
             let _grad = once.then(|| GradGuard::set(false));
             self.function.backward(&self.context, &grads)
         };
-        set(None);
+        self.context.set_saved(None);
         let mut given = given?;
         if given.len() != node.edges.len() {
             let extra = given.get(node.edges.len()..);
@@ -295,130 +333,206 @@ fn short_name<F: ?Sized>() -> String {
     path.rsplit("::").next().unwrap_or(path).to_string()
 }
 
-#[track_caller]
-fn apply<F: Function>(function: Arc<F>, inputs: &[Tensor]) -> Result<Outputs> {
-    let at = std::panic::Location::caller();
-    let mut context = Context {
-        wanted: inputs.iter().map(Tensor::requires_grad).collect(),
-        ..Context::default()
-    };
-    let records = grad_enabled() && context.wanted.iter().any(|w| *w);
-    if grad_enabled() && !records && inputs.iter().any(wants_hidden_gradient) {
-        return Err(AutogradError::FunctionOfBatch { function: short_name::<F>() }.into());
-    }
-    let edges: Edges = match records {
-        true => inputs.iter().map(view::gradient_edge).collect::<Result<_>>()?,
-        false => Edges::new(),
-    };
-    let duals = Duals::of(inputs)?;
-    let results = {
-        // where another transform differentiates or pushes, it does so through what `forward` calls
-        let off = records || duals.is_some() || !is_transforming();
-        let _grad = off.then(|| GradGuard::set(false));
-        let _rest = off.then(|| Carrying::set(false));
-        function.forward(&mut context, inputs)?
-    };
-    if !context.dirty.iter().all(|d| results.iter().any(|r| r.same_handle(d))) {
-        return Err(AutogradError::Setting(
-            "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified \
-             inplace must all be outputs of the Function."
-                .into(),
-        )
-        .into());
-    }
-    if !records && duals.is_none() {
-        return Ok(results);
-    }
-    let is_dirty = |t: &Tensor| context.dirty.iter().any(|d| d.same_handle(t));
-    for dirty in context.dirty.iter().filter(|_| records) {
-        view::check_write_by(dirty, true)?;
-    }
-    let has_gradient = |t: &Tensor| {
-        graph::is_differentiable(t) && !context.no_gradient.iter().any(|n| n.same_handle(t))
-    };
-    // an input that comes back as it was is another tensor from now on
-    let mut outputs = Vec::with_capacity(results.len());
-    for t in &results {
-        let is_input = inputs.iter().any(|i| i.same_handle(t));
-        outputs.push(match (is_input && !is_dirty(t), has_gradient(t)) {
-            (true, true) => {
-                let v = t.with_geometry(t.sizes(), t.strides(), t.offset());
-                let v = v.into_view_of(t, Kind::Strided, true);
-                v.set_creation(Creation::Function);
-                v
-            }
-            (true, false) => graph::cut(t),
-            (false, _) => t.clone(),
-        });
-    }
-    let pushed = duals.map(|duals| {
-        let of_result = |t: &Tensor| results.iter().position(|r| r.same_handle(t));
-        let saved = context.to_save.iter();
-        let saved = saved.map(|t| of_result(t).map_or(t, |nr| &outputs[nr]).clone()).collect();
-        let kept = Context {
-            wanted: context.wanted.clone(),
-            values: context.values.clone(),
-            saved: Mutex::new(Some(saved)),
-            ..Context::default()
+/// A function of the user's that is called.
+#[derive(Clone)]
+pub(crate) struct Custom {
+    pub(crate) function: Arc<dyn Function>,
+    pub(crate) name: String,
+    pub(crate) line: Option<&'static Location<'static>>,
+}
+
+/// What the transforms outside of which a function is called ask of the call.
+#[derive(Clone, Default)]
+pub(crate) struct Above {
+    /// For each input whether one of them differentiates with respect to it.
+    pub(crate) wanted: Vec<bool>,
+    /// One of them needs what `forward` keeps.
+    pub(crate) needs_context: bool,
+}
+
+/// What a call leaves.
+pub(crate) struct Applied {
+    pub(crate) outputs: Vec<Tensor>,
+    /// Of each result, the input that it is.
+    pub(crate) same: Vec<Option<usize>>,
+    /// What `forward` has said, of these outputs.
+    pub(crate) context: Context,
+}
+
+/// What the innermost transform makes of a call.
+pub(crate) enum Transformed {
+    /// Results that it differentiates, or pushes tangents to.
+    Variables(Vec<Tensor>),
+    /// Results that are batches: nothing is differentiated here.
+    Batches(Vec<Tensor>),
+    /// There is no transform.
+    Nothing,
+}
+
+/// Calls a function below the innermost transform. The one outside of which the call was made asks for
+/// the first, both together ask for the second.
+type InLayer = fn(&Custom, &mut Context, &[Tensor], (&Above, &Above)) -> Result<Transformed>;
+
+static IN_LAYER: OnceLock<InLayer> = OnceLock::new();
+
+/// Sets how functions are called within transforms, once.
+pub(crate) fn set_in_layer(f: InLayer) {
+    // a second one would be the same
+    let _ = IN_LAYER.set(f);
+}
+
+impl Custom {
+    /// Calls the function: `forward` below all transforms, and at each of them that differentiates
+    /// the function's own gradient and tangent.
+    pub(crate) fn call(&self, inputs: &[Tensor], above: &Above) -> Result<Applied> {
+        let own: Vec<bool> = inputs.iter().map(Tensor::requires_grad).collect();
+        let records = grad_enabled() && own.iter().any(|w| *w);
+        let wanted = own.iter().enumerate();
+        let wanted = wanted.map(|(i, own)| *own || above.wanted.get(i) == Some(&true)).collect();
+        let mut context = Context::wanting(wanted);
+        let edges: Edges = match records {
+            true => inputs.iter().map(view::gradient_edge).collect::<Result<_>>()?,
+            false => Edges::new(),
         };
-        let dirty: Vec<bool> = outputs.iter().map(&is_dirty).collect();
+        let duals = Duals::of(inputs)?;
+        let here = Above {
+            wanted: context.wanted.clone(),
+            needs_context: above.needs_context || records || duals.is_some(),
+        };
+        let (results, batches) = match IN_LAYER.get().filter(|_| is_transforming()) {
+            Some(in_layer) => match in_layer(self, &mut context, inputs, (above, &here))? {
+                Transformed::Variables(results) => (results, false),
+                Transformed::Batches(results) => (results, true),
+                Transformed::Nothing => (self.run(&mut context, inputs)?, false),
+            },
+            None => (self.run(&mut context, inputs)?, false),
+        };
+        if !context.dirty.iter().all(|d| results.iter().any(|r| r.same_handle(d))) {
+            return Err(AutogradError::Setting(
+                "Some elements marked as dirty during the forward method were not returned as output. The inputs that are \
+                 modified inplace must all be outputs of the Function."
+                    .into(),
+            )
+            .into());
+        }
+        let input_of = |t: &Tensor| inputs.iter().position(|i| i.same_handle(t));
+        let same = results.iter().map(input_of).collect();
+        if batches || !records && duals.is_none() {
+            return Ok(Applied { outputs: results, same, context });
+        }
+        let outputs = self.attached(&mut context, inputs, &results, edges, records, duals)?;
+        // what was saved of the results is of those that the caller sees
+        let seen = |t: &Tensor| match results.iter().position(|r| r.same_handle(t)) {
+            Some(nr) => outputs[nr].clone(),
+            None => t.clone(),
+        };
+        context.to_save = context.to_save.iter().map(seen).collect();
+        context.no_gradient = context.no_gradient.iter().map(seen).collect();
+        Ok(Applied { outputs, same, context })
+    }
+
+    /// Runs `forward`, of which nothing is recorded.
+    fn run(&self, context: &mut Context, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+        let _grad = GradGuard::set(false);
+        let _rest = Carrying::set(false);
+        self.function.forward(context, inputs)
+    }
+
+    /// The results as tensors with a gradient and a tangent.
+    fn attached(
+        &self,
+        context: &mut Context,
+        inputs: &[Tensor],
+        results: &[Tensor],
+        edges: Edges,
+        records: bool,
+        duals: Option<Duals>,
+    ) -> Result<Vec<Tensor>> {
+        let (dirties, no_gradient) = (context.dirty.clone(), context.no_gradient.clone());
+        let is_dirty = |t: &Tensor| dirties.iter().any(|d| d.same_handle(t));
+        for dirty in dirties.iter().filter(|_| records) {
+            view::check_write_by(dirty, true)?;
+        }
+        let has_gradient = |t: &Tensor| {
+            graph::is_differentiable(t) && !no_gradient.iter().any(|n| n.same_handle(t))
+        };
+        // an input that comes back as it was is another tensor from now on
+        let mut outputs = Vec::with_capacity(results.len());
+        for t in results {
+            let is_input = inputs.iter().any(|i| i.same_handle(t));
+            outputs.push(match (is_input && !is_dirty(t), has_gradient(t)) {
+                (true, true) => {
+                    let v = t.with_geometry(t.sizes(), t.strides(), t.offset());
+                    let v = v.into_view_of(t, Kind::Strided, true);
+                    v.set_creation(Creation::Function);
+                    v
+                }
+                (true, false) => graph::cut(t),
+                (false, _) => t.clone(),
+            });
+        }
+        let dirty: Vec<bool> = outputs.iter().map(is_dirty).collect();
         let differentiable: Vec<bool> = outputs.iter().map(has_gradient).collect();
-        (duals, kept, dirty, differentiable)
-    });
-    let push = |function: &F, outputs: &[Tensor]| match &pushed {
-        Some((duals, kept, dirty, differentiable)) => {
+        let of_result = |t: &Tensor| results.iter().position(|r| r.same_handle(t));
+        let push = |context: &Context| -> Result<()> {
+            let Some(duals) = &duals else { return Ok(()) };
+            let saved = context.to_save.iter();
+            let saved = saved.map(|t| of_result(t).map_or(t, |nr| &outputs[nr]).clone()).collect();
             let tangents = {
                 let _rest = Carrying::set(false);
-                function.jvp(kept, &duals.tangents)?
+                self.function.jvp(&context.with_saved(saved), &duals.tangents)?
             };
-            duals.give(tangents, outputs, dirty, differentiable)
+            duals.give(tangents, &outputs, &dirty, &differentiable)
+        };
+        if !records {
+            push(context)?;
+            return Ok(outputs);
         }
-        None => Ok(()),
-    };
-    if !records {
-        push(&function, &outputs)?;
-        return Ok(outputs);
+        let metas: Vec<OutputMeta> = outputs.iter().map(OutputMeta::of).collect();
+        let metas_of = |t: &Tensor| has_gradient(t).then(|| OutputMeta::of(t));
+        let node_outputs = outputs.iter().map(metas_of).collect();
+        let slot = |t: &Tensor| {
+            if let Some(nr) = of_result(t)
+                && has_gradient(t)
+            {
+                return SavedTensor::result(&outputs[nr], nr as u32).map(Slot::Checked);
+            }
+            match inputs.iter().any(|i| i.same_handle(t)) {
+                true => SavedTensor::operand(t, false).map(Slot::Checked),
+                false => Ok(Slot::Constant(graph::cut(t))),
+            }
+        };
+        let slots = context.to_save.iter().map(slot).collect::<Result<Vec<_>>>()?;
+        let slots = Arc::new(Slots::new(slots));
+        let name = format!("{}Backward", self.name);
+        let kept = context.with_saved(Vec::new());
+        kept.set_saved(None);
+        kept.set_node(&name);
+        let called = Called {
+            function: self.function.clone(),
+            name,
+            context: kept,
+            slots: slots.clone(),
+            metas,
+        };
+        let node = Node::new(next_sequence(), edges, node_outputs, None, self.line, called);
+        let node: Arc<Node> = anomaly::noted(node);
+        for (nr, t) in outputs.iter().enumerate() {
+            if !differentiable[nr] {
+                continue;
+            }
+            if dirty[nr] {
+                view::rebase_output(t, node.clone(), nr as u32)?;
+                continue;
+            }
+            graph::set_edge(t, Edge::new(node.clone(), nr as u32));
+            if t.base().is_some() {
+                t.set_creation(Creation::Function);
+                t.set_view_version(t.writes());
+            }
+        }
+        push(context)?;
+        slots.keep_tangents(&outputs);
+        Ok(outputs)
     }
-    let metas: Vec<OutputMeta> = outputs.iter().map(OutputMeta::of).collect();
-    let node_outputs = outputs.iter().map(|t| has_gradient(t).then(|| OutputMeta::of(t))).collect();
-    let slot = |t: &Tensor| {
-        if let Some(nr) = results.iter().position(|r| r.same_handle(t))
-            && has_gradient(t)
-        {
-            return SavedTensor::result(&outputs[nr], nr as u32).map(Slot::Checked);
-        }
-        match inputs.iter().any(|i| i.same_handle(t)) {
-            true => SavedTensor::operand(t, false).map(Slot::Checked),
-            false => Ok(Slot::Constant(graph::cut(t))),
-        }
-    };
-    let slots = context.to_save.iter().map(slot).collect::<Result<Vec<_>>>()?;
-    let dirty: Vec<bool> = outputs.iter().map(&is_dirty).collect();
-    let differentiable: Vec<bool> = outputs.iter().map(&has_gradient).collect();
-    context.to_save.clear();
-    context.dirty.clear();
-    context.no_gradient.clear();
-    let name = format!("{}Backward", short_name::<F>());
-    *context.node.lock().unwrap_or_else(PoisonError::into_inner) = Some(name.clone());
-    let called =
-        Called { function: function.clone(), name, context, slots: Slots::new(slots), metas };
-    let line = line().or(Some(at));
-    let node = Node::new(next_sequence(), edges, node_outputs, None, line, called);
-    let node: Arc<Node> = anomaly::noted(node);
-    for (nr, t) in outputs.iter().enumerate() {
-        if !differentiable[nr] {
-            continue;
-        }
-        if dirty[nr] {
-            view::rebase_output(t, node.clone(), nr as u32)?;
-            continue;
-        }
-        graph::set_edge(t, Edge::new(node.clone(), nr as u32));
-        if t.base().is_some() {
-            t.set_creation(Creation::Function);
-            t.set_view_version(t.writes());
-        }
-    }
-    push(&function, &outputs)?;
-    Ok(outputs)
 }

@@ -1,9 +1,10 @@
 //! Gradients against differences: is a formula the derivative of what its operator computes?
 
 use super::backward::{GradOptions, grad_with};
+use super::context::Context;
 use super::error::AutogradError;
 use super::forward::{dual_level, make_dual, unpack_dual};
-use super::function::{Context, Function};
+use super::function::Function;
 use super::mode::no_grad;
 use crate::error::Result;
 use crate::ops::aten;

@@ -21,7 +21,7 @@
 //! | `grad_fn`, `edge`, `methods` | nodes, places in the graph, and tensors, as users see them |
 //! | `forward` | tangents: forward mode |
 //! | `captured` | what `compile()` asks of the tape, and the node that a compiled call adds to it |
-//! | `hooks`, `multi_hook`, `callbacks`, `mode`, `anomaly`, `checkpoint`, `function` | what users put in between |
+//! | `hooks`, `multi_hook`, `callbacks`, `mode`, `anomaly`, `checkpoint`, `function`, `context` | what users put in between |
 //! | `gradcheck` | gradients against differences |
 //!
 //! From PyTorch come the rules (`reference` in the tests), from Enzyme and JAX nothing but the
@@ -34,6 +34,7 @@ mod by_hand;
 mod callbacks;
 pub(crate) mod captured;
 mod checkpoint;
+mod context;
 mod edge;
 mod engine;
 mod error;
@@ -70,8 +71,10 @@ pub use error::{AutogradError, Made};
 pub mod forward_ad {
     pub use super::forward::{DualLevel, Unpacked, dual_level, make_dual, unpack_dual};
 }
+pub use context::{Context, Randomness, VmapInfo, VmapRule};
 pub(crate) use forward::{Carrying, enter_jvp, leave_jvp, make_variable, tangent_of};
-pub use function::{Context, Function, Outputs};
+pub(crate) use function::{Above, Applied, Custom, Transformed, set_in_layer};
+pub use function::{Function, Outputs};
 pub use grad_fn::{GradFn, live_nodes};
 pub use gradcheck::{Gradcheck, gradcheck, gradgradcheck};
 pub use hooks::{HookHandle, saved_tensors_hooks};
@@ -81,5 +84,7 @@ pub use mode::{
 };
 pub use multi_hook::{register_any_grad_hook, register_multi_grad_hook};
 pub(crate) use register::register;
+
+pub(crate) use validate::fitted;
 
 pub(crate) use crate::dispatch::grad_enabled;

@@ -146,6 +146,14 @@ fn expands_to(small: &[i64], large: &[i64]) -> bool {
         && small.iter().rev().zip(large.iter().rev()).all(|(s, l)| s == l || *s == 1)
 }
 
+/// A gradient of these sizes, where it is one of what was broadcast from them.
+pub(crate) fn fitted(grad: Tensor, sizes: &[i64]) -> Result<Tensor> {
+    match grad.sizes() != sizes && expands_to(sizes, grad.sizes()) {
+        true => sum_to(&grad, sizes),
+        false => Ok(grad),
+    }
+}
+
 /// The sum over the dimensions along which `sizes` was expanded.
 fn sum_to(grad: &Tensor, sizes: &[i64]) -> Result<Tensor> {
     if sizes.is_empty() {

@@ -29,6 +29,15 @@
 //! the tape outside. It may write tensors that it has made, but none from outside; `backward()`
 //! does not belong into it.
 //!
+//! # Functions with a gradient of their own
+//!
+//! A [`Function`](crate::autograd::Function) has its own gradient at each transform that differentiates,
+//! second derivatives included, and so does its `jvp`. To be batched where something outside
+//! differentiates it says how, by [`vmap_rule`](crate::autograd::Function::vmap_rule): its parts are batched
+//! ([`VmapRule::Generated`](crate::autograd::VmapRule::Generated)), or it writes
+//! [`vmap`](crate::autograd::Function::vmap). What it computes with besides constants must be among its
+//! inputs: `forward` runs below all transforms, and a variable of theirs that it closes over is an error there.
+//!
 //! # Modules
 //!
 //! A module is a function of its input alone. [`functional_call`](crate::func::functional_call)

@@ -53,13 +53,13 @@ thread_local! {
 pub(crate) fn register() -> Result<()> {
     crate::autograd::set_batches(crate::autograd::Batches {
         run: super::map::passes,
-        wants_gradient: wrapper::hides_gradient,
         is_running: || layer::innermost().is_some(),
         inside: inside::inside_batches,
         like: inside::batched_like,
         holds: wrapper::holds,
         batched: inside::batched_as,
     });
+    crate::autograd::set_in_layer(super::function::called);
     let kernels = [
         (FRONT, Kernel::boxed(front)),
         (BACK, Kernel::boxed(back)),

@@ -3,9 +3,9 @@
 use super::error::TransformError;
 use super::forward::{JvpOptions, jvp_with_aux};
 use super::gradient::vjp_with_aux;
-use super::layer::Randomness;
 use super::map::{VmapOptions, moved, vmap_with};
 use super::structure::{Structure, leaves, rebuilt};
+use crate::autograd::Randomness;
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;

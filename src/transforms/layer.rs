@@ -1,5 +1,6 @@
 //! The stack of transforms that a thread is in. The innermost sees a call first.
 
+use crate::autograd::Randomness;
 use crate::dispatch::{DispatchKey, DispatchKeySet, ForceKeySetGuard, TlsKeySets};
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -39,18 +40,6 @@ const KEYS: DispatchKeySet = DispatchKeySet::of(&[
     DispatchKey::FuncTorchDynamicLayerFrontMode,
     DispatchKey::FuncTorchDynamicLayerBackMode,
 ]);
-
-/// What [`vmap`](super::vmap) does with operators that draw random numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Randomness {
-    /// They are errors.
-    #[default]
-    Error,
-    /// Each sample gets its own numbers.
-    Different,
-    /// All samples get the same numbers.
-    Same,
-}
 
 /// A layer on its thread's stack, until it is dropped.
 pub(super) struct Entered {

@@ -1,11 +1,11 @@
 //! Functions of one sample as functions of a batch.
 
 use super::error::TransformError;
-use super::layer::Randomness;
 use super::layer::{self, Kind, Layer};
 use super::structure::{Structure, leaves, rebuilt};
 use super::wrapper;
 use crate::autograd::PassOf;
+use crate::autograd::Randomness;
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;

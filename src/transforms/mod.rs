@@ -32,6 +32,7 @@
 //! | `front` | the kernels at the keys of the layers |
 //! | `batch` | batching rules |
 //! | `gradient`, `forward`, `jacobian`, `map` | the transforms |
+//! | `function` | functions of the user's with a gradient of their own |
 //! | `inside` | where a tangent of a batched tensor belongs |
 //! | `structure`, `parameters` | what functions take and give |
 
@@ -40,6 +41,7 @@ mod composite;
 mod error;
 mod forward;
 mod front;
+mod function;
 mod gradient;
 mod inside;
 mod jacobian;
@@ -51,6 +53,7 @@ mod structure;
 mod tests;
 mod wrapper;
 
+pub use crate::autograd::Randomness;
 pub use error::TransformError;
 pub use forward::{JvpOptions, Linearized, jvp, jvp_with, jvp_with_aux, linearize};
 pub(crate) use front::register;
@@ -59,7 +62,6 @@ pub use jacobian::{
     JacobianOptions, hessian, jacfwd, jacfwd_with, jacfwd_with_aux, jacrev, jacrev_with,
     jacrev_with_aux,
 };
-pub use layer::Randomness;
 pub use map::{VmapOptions, vmap, vmap_with};
 pub use parameters::stack_parameters;
 pub use structure::Structure;

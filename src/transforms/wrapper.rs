@@ -45,10 +45,10 @@ fn build<P: Send + Sync + 'static>(
     if value.is_wrapped_number() { t.into_wrapped_number() } else { t }
 }
 
-/// Whether the samples of a batch want a gradient, of which the batch says nothing.
-pub(super) fn hides_gradient(t: &Tensor) -> bool {
-    let batch = t.payload::<Batched>();
-    batch.is_some_and(|b| b.value.requires_grad() || hides_gradient(&b.value))
+/// Whether something outside differentiates what is inside of a wrapper, of which the wrapper says
+/// nothing.
+pub(super) fn is_differentiated_outside(t: &Tensor) -> bool {
+    inside(t).any(|t| t.requires_grad() || t.has_tangent())
 }
 
 fn next_inside(t: &Tensor) -> Option<&Tensor> {

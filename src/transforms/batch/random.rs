@@ -2,12 +2,12 @@
 
 use super::given::Call;
 use super::looped;
+use crate::autograd::Randomness;
 use crate::dispatch::{TlsKeySets, Value};
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
 use crate::transforms::error::TransformError;
-use crate::transforms::layer::Randomness;
 use crate::transforms::{composite, layer};
 
 /// Whether an operator draws numbers.

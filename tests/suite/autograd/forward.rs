@@ -3,7 +3,7 @@
 use super::{contains, leaf, refused, values};
 use straightline::autograd::forward_ad::{DualLevel, dual_level, make_dual, unpack_dual};
 use straightline::autograd::{
-    AutogradError, Context, Function, GradOptions, grad_with, inference_mode, no_grad,
+    AutogradError, Context, Function, GradOptions, VmapRule, grad_with, inference_mode, no_grad,
 };
 use straightline::func::{self, JvpOptions, grad, jacfwd, jacrev, jvp, jvp_with, linearize, vmap};
 use straightline::ops::aten;
@@ -246,6 +246,10 @@ impl Function for Cube {
             true => self.backward(context, tangents),
             false => Err(AutogradError::NoJvp.into()),
         }
+    }
+
+    fn vmap_rule(&self) -> VmapRule {
+        VmapRule::Generated
     }
 }
 

@@ -2,6 +2,7 @@
 //! in PyTorch 2.15. The names of the tests are the programs' names in that list.
 
 mod again;
+mod batched_functions;
 mod checks;
 mod edges;
 mod engine;
