@@ -267,7 +267,8 @@ fn outlived(op: OperatorHandle, _keys: DispatchKeySet, stack: &mut Stack) -> Res
     })?;
     if !found {
         return Err(Error::runtime(format!(
-            "`{}` on a tensor of a transform that runs on another thread, or whose key was excluded",
+            "`{}` on a tensor of a transform that runs on another thread, or whose key was excluded; a variable that a \
+             custom Function closes over must be one of its inputs",
             op.name()
         )));
     }
