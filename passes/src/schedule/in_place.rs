@@ -10,7 +10,7 @@ impl Schedule {
     pub fn replaces(&self, output: u32, old: &BufferKind) -> bool {
         let is = |id: BufferId, kind: &BufferKind| self.buffer(id).kind == *kind;
         let new = &BufferKind::Output(output);
-        let mut steps = self.from_first_write(output);
+        let mut steps = self.since_first_write(output);
         let Some(Step::Kernel(writer)) = steps.next() else { return false };
         writes_over(writer, &|id| is(id, new), &|id| is(id, old))
             && steps.all(|s| !touches(s, &|id| is(id, old)))
@@ -20,10 +20,10 @@ impl Schedule {
     /// Whether nothing may fail from the first write to output buffer `output` on: the buffer may
     /// be memory whose content is wanted unless the call succeeds, and which nothing reads.
     pub fn is_safe_once_written(&self, output: u32) -> bool {
-        self.from_first_write(output).all(|s| !may_fail(s))
+        self.since_first_write(output).all(|s| !may_fail(s))
     }
 
-    fn from_first_write(&self, output: u32) -> impl Iterator<Item = &Step> {
+    fn since_first_write(&self, output: u32) -> impl Iterator<Item = &Step> {
         let is_new = move |id| match self.buffer(id).kind {
             BufferKind::Output(i) | BufferKind::Within { output: i, .. } => i == output,
             _ => false,
