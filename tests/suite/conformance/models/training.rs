@@ -99,13 +99,15 @@ impl Model {
 
     /// Whether two names are of one parameter, since a tied weight is recorded under each of its
     /// names. Biases of branches that are added begin at 0 and get one gradient without being tied,
-    /// layers may begin alike, but numbers that differ and get one gradient are one parameter's.
-    fn tied(&self, a: &str, b: &str) -> Outcome<bool> {
+    /// layers may begin alike, but numbers that differ and get one gradient are one parameter's. Of
+    /// a name that the loss does not use, equal ones (`alike`) are as good.
+    fn tied(&self, a: &str, b: &str, alike: bool) -> Outcome<bool> {
         for key in ["param.", "train.grad."] {
             let [a, b] = [a, b].map(|name| self.tensors.get(&format!("{key}{name}")));
             let (Some(a), Some(b)) = (a, b) else { return Ok(false) };
             let (x, y) = (numbers(a)?, numbers(b)?);
-            if a.sizes() != b.sizes() || x != y || x.iter().all(|e| *e == x[0]) {
+            let constant = x.iter().all(|e| *e == x[0]);
+            if a.sizes() != b.sizes() || x != y || (constant && !alike) {
                 return Ok(false);
             }
         }
@@ -126,7 +128,7 @@ impl<'a> Step<'a> {
             }
             let mut leaf = None;
             for (other, t) in &leaves {
-                if model.tied(name, other)? {
+                if model.tied(name, other, false)? {
                     leaf = Some(t.clone());
                 }
             }
@@ -235,7 +237,12 @@ impl<'a> Step<'a> {
     /// The parameter of a name, also of one that is tied to another.
     fn leaf(&self, name: &str) -> Outcome<&Tensor> {
         for (own, t) in &self.leaves {
-            if own == name || self.model.tied(own, name)? {
+            if own == name && t.grad().is_some() {
+                return Ok(t);
+            }
+        }
+        for (own, t) in &self.leaves {
+            if t.grad().is_some() && self.model.tied(own, name, true)? {
                 return Ok(t);
             }
         }
