@@ -79,6 +79,8 @@ fn writes_into_parts() {
         let own = aten::clone(&aten::t(&x[0])?, None)?;
         Ok(vec![aten::as_strided_scatter(&own, &x[1], &[2], &[2], Some(1))?])
     });
+    // what is written is expanded
+    c.of("copy", Second, &[&[3, 2], &[2]], |x| Ok(vec![aten::copy(&x[0], &x[1], false)?]));
     c.of("fill.Tensor", Second, &[&[3], &[]], |x| {
         let filled = aten::fill_tensor(&x[0], &x[1])?;
         Ok(vec![aten::mul_tensor(&filled, &x[1])?])
