@@ -85,9 +85,10 @@ impl Located {
         let (base, version) = match &self.place {
             Place::Input(i) => (host.inputs[*i].ptr, host.inputs[*i].version),
             Place::Parameter(i) => (host.parameters[*i].ptr, host.parameters[*i].version),
-            // SAFETY: the table has an entry for each output of the schedule.
             Place::Output(slot, behind) => {
-                (unsafe { *run.args.add(*slot) }.wrapping_add(*behind), 0)
+                // SAFETY: the table has an entry for each output of the schedule.
+                let output = unsafe { *run.args.add(*slot) };
+                (output.wrapping_add(*behind), 0)
             }
             Place::Constant(c) => (c.as_ptr().cast_mut(), 0),
             Place::Arena(offset) => (run.arena.wrapping_add(*offset), 0),
