@@ -77,6 +77,12 @@ thread_local! {
     static REGISTERING: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Registers the crate's own operators, and fills in what lower rooms ask of higher ones, unless a
+/// call has done so.
+pub(crate) fn ensure_built_in() {
+    dispatcher();
+}
+
 /// The dispatcher, with the crate's own operators registered.
 pub(super) fn dispatcher() -> &'static Dispatcher {
     static BUILT_IN: Once = Once::new();

@@ -68,7 +68,9 @@ pub use custom_op::{
 pub use dispatcher::{
     all_operators, dangling_impls, default_overload, find, find_schema, operator,
 };
-pub(crate) use dispatcher::{fallback_epochs, generation, handle_of, overloads, plans_look_again};
+pub(crate) use dispatcher::{
+    ensure_built_in, fallback_epochs, generation, handle_of, overloads, plans_look_again,
+};
 pub use dump::{dump, dump_registrations, dump_table};
 pub use error::{DispatchError, MissingKernel, Site};
 pub use kernel::{Args, IntoKernel, Kernel, WithKeySet};

@@ -1,7 +1,7 @@
 //! The stack of transforms that a thread is in. The innermost sees a call first.
 
 use crate::autograd::Randomness;
-use crate::dispatch::{DispatchKey, DispatchKeySet, ForceKeySetGuard, TlsKeySets};
+use crate::dispatch::{DispatchKey, DispatchKeySet, ForceKeySetGuard, TlsKeySets, ensure_built_in};
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -56,6 +56,8 @@ fn include(on: bool) {
 /// Puts a layer on the stack.
 pub(super) fn enter(kind: Kind) -> Entered {
     static IDS: AtomicU64 = AtomicU64::new(1);
+    // the function may call functions of the user's before any operator
+    ensure_built_in();
     let layer = LAYERS.with_borrow_mut(|layers| {
         let layer = Rc::new(Layer {
             id: IDS.fetch_add(1, Ordering::Relaxed),
