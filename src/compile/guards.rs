@@ -8,6 +8,7 @@ use crate::modes::autocast;
 use crate::modes::functionalize::{InputSlot, Owner};
 use crate::tensor::Tensor;
 use crate::tensor::access::{self, Overlap};
+use crate::tensor::history::Wants;
 use std::fmt;
 use std::ops::Range;
 use straightline_catalog::TensorMeta;
@@ -133,7 +134,7 @@ fn alias_guards(
 struct InputGuard {
     meta: TensorMeta,
     keys: DispatchKeySet,
-    requires_grad: bool,
+    wants: Wants,
     dual: bool,
     wrapped_number: bool,
 }
@@ -143,7 +144,7 @@ impl InputGuard {
         InputGuard {
             meta: t.meta(),
             keys: t.key_set(),
-            requires_grad: t.requires_grad(),
+            wants: t.wants(),
             dual: t.has_tangent(),
             wrapped_number: t.is_wrapped_number(),
         }
@@ -156,7 +157,7 @@ impl InputGuard {
             && same(&self.meta.sizes, t.sizes())
             && same(&self.meta.strides, t.strides())
             && self.keys == t.key_set()
-            && self.requires_grad == t.requires_grad()
+            && self.wants == t.wants()
             && self.dual == t.has_tangent()
             && self.wrapped_number == t.is_wrapped_number()
     }
@@ -354,11 +355,12 @@ impl Guards {
                     g.meta.strides.as_slice()
                 );
             }
-            if g.requires_grad != now.requires_grad {
-                return format!(
-                    "input {i} has requires_grad={}, was {}",
-                    now.requires_grad, g.requires_grad
-                );
+            if g.wants != now.wants {
+                let (now, was) = (now.wants.any(), g.wants.any());
+                return match now == was {
+                    true => format!("input {i} is a view, whose base has another requires_grad"),
+                    false => format!("input {i} has requires_grad={now}, was {was}"),
+                };
             }
             if g.wrapped_number != now.wrapped_number {
                 return format!("input {i} stands for a bare number, or did");

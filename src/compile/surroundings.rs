@@ -7,6 +7,7 @@ use crate::modes::autocast;
 use crate::modes::functionalize::Owner;
 use crate::modes::outside::Asked;
 use crate::tensor::access::{self, Overlap};
+use crate::tensor::history::Wants;
 use crate::tensor::{Held, Tensor};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use straightline_catalog::TensorMeta;
@@ -20,7 +21,7 @@ pub(super) struct Closed {
     offset: i64,
     /// By identity; the tensor keeps all storages that it ever had.
     storage: usize,
-    requires_grad: bool,
+    wants: Wants,
     dual: bool,
     /// The smallest number of handles seen, not counting those of plans. With one less, the
     /// function's state may have another tensor now in place of this one.
@@ -34,7 +35,7 @@ impl Closed {
             meta: t.meta(),
             offset: t.offset(),
             storage: t.storage().id(),
-            requires_grad: t.requires_grad(),
+            wants: t.wants(),
             dual: t.has_tangent(),
             handles: AtomicUsize::new(t.outside_handles()),
         }
@@ -43,7 +44,7 @@ impl Closed {
     #[inline]
     pub(super) fn holds(&self) -> bool {
         !self.given_up()
-            && self.tensor.requires_grad() == self.requires_grad
+            && self.tensor.wants() == self.wants
             && self.tensor.has_tangent() == self.dual
             && (!self.tensor.is_reshaped() || self.lies_as_before())
     }
@@ -67,7 +68,7 @@ impl Closed {
         t.storage().id() == self.storage
             && t.offset() == self.offset
             && t.meta() == self.meta
-            && t.requires_grad() == self.requires_grad
+            && t.wants() == self.wants
     }
 
     /// Another tensor has been seen in place of this one.
@@ -87,9 +88,12 @@ impl Closed {
     pub(super) fn miss(&self) -> Option<String> {
         let t = &self.tensor;
         if !self.lies_as_before() {
-            if t.requires_grad() != self.requires_grad {
+            if t.wants() != self.wants {
                 let now = t.requires_grad();
-                return Some(format!("a closed-over tensor has requires_grad={now} now"));
+                return Some(match now == self.wants.any() {
+                    true => "a closed-over view's base has another requires_grad now".into(),
+                    false => format!("a closed-over tensor has requires_grad={now} now"),
+                });
             }
             return Some(match t.storage().id() == self.storage {
                 true => format!("a closed-over tensor has sizes {:?} now", t.sizes()),

@@ -47,6 +47,20 @@ pub(crate) enum Kind {
     DType,
 }
 
+/// Who asks for a gradient of a tensor: a view's base does so for the view, whose history is another
+/// one then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Wants {
+    own: bool,
+    base: bool,
+}
+
+impl Wants {
+    pub(crate) fn any(self) -> bool {
+        self.own || self.base
+    }
+}
+
 /// The part of a tensor that says that it is a view.
 pub(super) struct View {
     pub(super) base: Option<Tensor>,
@@ -140,6 +154,15 @@ impl Tensor {
     pub fn requires_grad(&self) -> bool {
         self.0.takes_part.load(Ordering::Relaxed) & WANTS != 0
             || self.0.view.base.as_ref().is_some_and(Tensor::requires_grad)
+    }
+
+    /// [`Tensor::requires_grad`], and because of what.
+    #[inline]
+    pub(crate) fn wants(&self) -> Wants {
+        Wants {
+            own: self.0.takes_part.load(Ordering::Relaxed) & WANTS != 0,
+            base: self.0.view.base.as_ref().is_some_and(Tensor::requires_grad),
+        }
     }
 
     /// Sets whether the tensor itself takes part.

@@ -102,10 +102,36 @@ pub(crate) fn logcumsumexp_backward(
     if grad.dtype().is_complex() {
         return conj(&back(&aten::log(&conj(grad)?)?)?);
     }
-    let least = grad.dtype().finite_bounds().map_or(f64::MIN, |(least, _)| least);
+    by_sign(grad, &back)
+}
+
+/// The running sums of a tangent, weighted as `result` says, in logarithms likewise.
+pub(crate) fn logcumsumexp_forward(
+    tangent: &Tensor,
+    x: &Tensor,
+    result: &Tensor,
+    dim: i64,
+) -> Result<Tensor> {
+    if tangent.dim() == 0 || tangent.numel() == 0 {
+        return Ok(tangent.clone());
+    }
+    let along = |logs: &Tensor| {
+        let sums = aten::logcumsumexp(&aten::add_tensor(logs, x, Scalar::Int(1))?, dim)?;
+        exp(&sub(&sums, result)?)
+    };
+    match tangent.dtype().is_complex() {
+        true => along(&aten::log(tangent)?),
+        false => by_sign(tangent, &along),
+    }
+}
+
+/// A linear function that is given the logarithms of its argument: of the positive part, and of the
+/// negative one.
+fn by_sign(of: &Tensor, f: &dyn Fn(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
+    let least = of.dtype().finite_bounds().map_or(f64::MIN, |(least, _)| least);
     let part = |of: &Tensor| {
         let positive = aten::gt_scalar(of, ZERO)?;
-        back(&where_(&positive, &aten::log(of)?, least)?)
+        f(&where_(&positive, &aten::log(of)?, least)?)
     };
-    sub(&part(grad)?, &part(&aten::neg(grad)?)?)
+    sub(&part(of)?, &part(&aten::neg(of)?)?)
 }

@@ -217,3 +217,25 @@ fn numbers_that_were_drawn_are_the_same_in_both_halves() {
     close(&g[0].mul(&a).unwrap(), &y);
     all_compiled(&f);
 }
+
+#[test]
+fn a_base_that_wants_gradients_from_now_on_makes_another_variant() {
+    let base = Tensor::from_slice(&[1f32, 2.0, 3.0], [3]).unwrap();
+    let w = autograd::no_grad(|| base.i(1..)).unwrap().requires_grad_(true).unwrap();
+    let mine = w.clone();
+    let f = compile(move |x: &Tensor| {
+        mine.set_grad(None)?;
+        let loss = mine.mul(x)?.sum()?;
+        loss.backward()?;
+        loss.detach()
+    });
+    let x = Tensor::from_slice(&[4f32, 5.0], [2]).unwrap();
+    f.call(&x).unwrap();
+    assert_eq!(w.grad().unwrap().to_vec::<f32>().unwrap(), [4.0, 5.0]);
+    base.requires_grad_(true).unwrap();
+    let eager = f.eager(&x).map(|t| t.item::<f32>().unwrap()).map_err(|e| e.to_string());
+    let of_w = w.grad().map(|g| g.to_vec::<f32>().unwrap());
+    let got = f.call(&x).map(|t| t.item::<f32>().unwrap()).map_err(|e| e.to_string());
+    assert_eq!(got, eager);
+    assert_eq!(w.grad().map(|g| g.to_vec::<f32>().unwrap()), of_w);
+}
