@@ -306,6 +306,12 @@ impl Recorder {
                 outputs.push(flows.then(|| OutputMeta::of(t)));
             }
         });
+        if let Some(written) = &tape.written {
+            let old = self.rule.saves.iter().map(|s| self.saves_old && s.what == What::Argument(0));
+            for (kept, _) in tape.kept.iter_mut().zip(old).filter(|(_, old)| !old) {
+                kept.overwritten(written);
+            }
+        }
         if saves {
             self.save_results(&mut tape.kept, tape.active, results)?;
         }
@@ -338,8 +344,9 @@ impl Recorder {
             if graph::is_differentiable(t)
                 && let Some(node) = take()
             {
-                if t.requires_grad() && t.base().is_none() {
-                    // a kernel that gives its operand as it is
+                // a kernel that gives its operand as it is, or a view of what it has made itself
+                let view = matches!(self.form, Form::View { .. });
+                if t.requires_grad() && t.base().is_none() || t.base().is_some() && !view {
                     *t = graph::cut(t);
                 }
                 t.come_from(Edge::new(node, nr));

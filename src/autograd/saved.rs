@@ -34,6 +34,18 @@ pub(crate) enum Kept {
 
 impl Kept {
     pub(crate) const NOTHING: Kept = Kept::Plain(Saved::None);
+
+    /// A call has written `written`, and what is kept of its memory is another value now.
+    pub(crate) fn overwritten(&mut self, written: &Tensor) {
+        match self {
+            Kept::Plain(_) => {}
+            Kept::Tensor(t) => t.overwritten(written),
+            Kept::Tensors(all) => all.iter_mut().for_each(|t| t.overwritten(written)),
+            Kept::OptionalTensors(all) => {
+                all.iter_mut().flatten().for_each(|t| t.overwritten(written));
+            }
+        }
+    }
 }
 
 /// A copy of what is about to be written, which formulas need.
@@ -125,6 +137,18 @@ impl SavedTensor {
             Held::Tensor(t) if t.same_handle(of) => {}
             Held::Tensor(t) => t.share_tangent(of),
             Held::Packed(packed) => packed.tangent.keep(of),
+        }
+    }
+
+    /// The call has written `written`: an operand that lies in its memory is gone, and no formula
+    /// gets it. Its history, which leads to the node that keeps it from now on, is let go.
+    fn overwritten(&mut self, written: &Tensor) {
+        if let Held::Tensor(t) = &self.held
+            && t.shares_storage_with(written)
+            && !self.unchecked
+        {
+            self.held = Held::Tensor(graph::cut(t));
+            self.origin = Origin::Result(0);
         }
     }
 

@@ -47,7 +47,12 @@ pub(crate) fn of(t: &Tensor) -> Result<Option<(Tensor, Arc<Level>)>> {
     let Some((tangent, level)) = of(base)? else { return Ok(None) };
     let _rest = Carrying::set(false);
     let _grad = GradGuard::set(true);
-    let own = view::taken(t, &laid_out(tangent, base)?)?;
+    let laid = laid_out(tangent.clone(), base)?;
+    if !laid.same_handle(&tangent) {
+        // the base has the one that the view lies in, so that both see what is written
+        base.set_tangent(laid.clone(), &level);
+    }
+    let own = view::taken(t, &laid)?;
     t.set_tangent(own.clone(), &level);
     Ok(Some((own, level)))
 }
@@ -65,12 +70,7 @@ fn has_room(t: &Tensor) -> bool {
 
 /// A tangent laid out as its primal, so that views of both are taken in the same way.
 pub(super) fn laid_out(tangent: Tensor, primal: &Tensor) -> Result<Tensor> {
-    if same_layout(&tangent, primal)
-        || !has_room(primal)
-        || is_opaque(primal)
-        || is_opaque(&tangent)
-        || !strided(primal)
-        || !strided(&tangent)
+    if same_layout(&tangent, primal) || !has_room(primal) || !strided(primal) || !strided(&tangent)
     {
         return Ok(tangent);
     }
@@ -95,11 +95,6 @@ pub(super) fn with_bits_of(tangent: Tensor, primal: &Tensor) -> Result<Tensor> {
         };
     }
     Ok(tangent)
-}
-
-/// A tensor that knows of its memory no more than the sizes: layouts are those of what is inside.
-fn is_opaque(t: &Tensor) -> bool {
-    t.extra().is_some()
 }
 
 /// Room for the tangent of a tensor, of the kind that `like` is: a batch if that is one.

@@ -8,7 +8,7 @@
 //!
 //! Functionalisation does the same for itself, by the schemas (`modes::functionalize::forms`).
 
-use crate::dispatch::{DispatchKey, Kernel, Value};
+use crate::dispatch::{DispatchKey, Kernel, Value, grad_enabled};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::ops::common::{check_can_cast, promote};
@@ -94,6 +94,18 @@ pub(crate) fn of(functional: Op, rules: OutRules, key: DispatchKey) -> Kernel {
             check_in_place(of, &args)?;
         }
         let mut call = of.functional_arguments(&args);
+        if key == DispatchKey::CompositeImplicitAutograd && grad_enabled() {
+            // its parts may keep the old value, which is about to be written
+            let written = of.written(&args);
+            let lost =
+                |t: &Tensor| t.requires_grad() && written.iter().any(|w| w.shares_storage_with(t));
+            for value in &mut call {
+                *value = value.map_tensors(|t| match lost(t) {
+                    true => aten::clone(t, None),
+                    false => Ok(t.clone()),
+                })?;
+            }
+        }
         let offer = match way {
             Way::Direct if key == DispatchKey::CPU => offer(of, &args),
             _ => None,

@@ -461,3 +461,36 @@ fn hooks_of_saved_tensors_keep_tangents() -> Result<()> {
     }
     Ok(())
 }
+
+/// Numbers of PyTorch, which are those of Jacobians of gradients.
+#[test]
+fn second_derivatives_through_writes_to_views() {
+    use straightline::func::{grad, hessian, jacrev};
+    type Of = fn(&Tensor) -> Result<Tensor>;
+    let all: [(Of, f64); 2] = [
+        (
+            |a| {
+                let y = a.mul(1.5)?;
+                let v = y.squeeze()?;
+                v.tril_()?;
+                Tensor::einsum("ij,kj->ik", &[v, y])?.sum()
+            },
+            22.5,
+        ),
+        (
+            |a| {
+                let y = a.cumprod(0)?.copied()?;
+                y.view([-1])?.sin_()?;
+                y.mul(&y)?.sum()
+            },
+            0.0,
+        ),
+    ];
+    let a = Tensor::from_slice(&[0.3f64, -0.5, 0.2, 0.4], [2, 2]).unwrap();
+    for (f, want) in all {
+        let sum = |t: Tensor| t.sum().unwrap().item::<f64>().unwrap();
+        let second = sum(jacrev(grad(f))(&a).unwrap());
+        assert!(want == 0.0 || (second - want).abs() < 1e-9, "{second}");
+        assert!((sum(hessian(f)(&a).unwrap()) - second).abs() < 1e-9);
+    }
+}

@@ -24,7 +24,7 @@ fn nothing_is_left() {
 fn after_each_error() {
     use super::leaf;
     use straightline::autograd::{live_nodes, no_grad};
-    use straightline::{Error, ErrorKind, tensor};
+    use straightline::{Error, ErrorKind, Tensor, tensor};
     // what is made once stays
     leaf(&[1.0]).mul(2).unwrap().sum().unwrap().backward().unwrap();
     let before = live_nodes();
@@ -42,6 +42,17 @@ fn after_each_error() {
         assert!(twice.backward().is_err());
         y.register_hook(|_| Err(Error::new(ErrorKind::Value("no".into())))).unwrap();
         assert!(y.mul(2).unwrap().sum().unwrap().backward().is_err());
+        // an operand that lies in what is written
+        let y = x.mul(1.5).unwrap();
+        y.mul_(&y).unwrap();
+        assert!(y.sum().unwrap().backward().unwrap_err().to_string().contains("output 0 of Mul"));
+        let y = x.mul(1.5).unwrap();
+        y.i(..1).unwrap().mul_(&y).unwrap_err();
+        y.i(..1).unwrap().mul_(&y.i(1..).unwrap()).unwrap();
+        assert!(y.sum().unwrap().backward().is_err());
+        x.mul(1.5).unwrap().square_().unwrap().sum().unwrap().backward().unwrap();
+        let y = Tensor::einsum("ij->ji", &[x.mul(2).unwrap().view([1, 2]).unwrap()]).unwrap();
+        y.mul_(2).unwrap().sum().unwrap().backward().unwrap();
     }
     assert_eq!(live_nodes(), before);
 }

@@ -247,3 +247,36 @@ fn shapes_that_change_in_place() {
         "cannot resize variables that require grad",
     );
 }
+
+/// A fresh result is no view, whatever its kernel made it of: what writes it changes nobody else.
+#[test]
+fn results_of_operators_that_are_no_views_may_be_written() {
+    type Fresh = fn(&Tensor) -> straightline::Result<Tensor>;
+    let all: [(&str, Fresh); 7] = [
+        ("stack", |x| Tensor::stack(&[x.clone(), x.clone()], 0)),
+        ("stack along 1", |x| Tensor::stack(&[x.clone(), x.clone()], 1)),
+        ("max_dim", |x| Ok(x.max_dim(0)?.0)),
+        ("min_dim", |x| Ok(x.min_dim(1)?.0)),
+        ("rot90", |x| straightline::ops::aten::rot90(x, 1, &[0, 1])),
+        ("einsum", |x| Tensor::einsum("ij->ji", &[x.clone()])),
+        ("square", |x| x.mul(1.5)?.square_()),
+    ];
+    for (name, f) in all {
+        let x = || {
+            let t = Tensor::from_slice(&[2f32, 1.0, 0.5, 3.0], [2, 2]).unwrap();
+            t.requires_grad_(true).unwrap()
+        };
+        let of = |x: &Tensor, change: fn(Tensor) -> straightline::Result<Tensor>| {
+            let y = change(f(&x.mul(1)?)?)?;
+            y.mul(&y)?.sum()?.backward()?;
+            Ok::<_, straightline::Error>(x.grad().map(|g| g.to_vec::<f32>().unwrap()))
+        };
+        let want = of(&x(), |y| y.mul(2)).unwrap();
+        assert!(want.is_some());
+        assert_eq!(of(&x(), |y| y.mul_(2)).unwrap(), want, "{name}");
+        let through = |y: Tensor| y.view([-1]).and_then(|v| v.mul_(2)).map(|_| y);
+        if f(&x()).unwrap().is_contiguous() {
+            assert_eq!(of(&x(), through).unwrap(), want, "{name} through a view");
+        }
+    }
+}
