@@ -194,3 +194,33 @@ fn they_compile() -> Result<()> {
     }
     Ok(())
 }
+
+/// The tape outside of a `vmap` whose function writes what it has just made.
+#[test]
+fn gradients_go_past_writes_to_results_inside_batches() {
+    use straightline::func::vmap;
+    use straightline::ops::aten;
+    type Fresh = fn(&Tensor) -> Result<Tensor>;
+    let all: [(&str, Fresh); 8] = [
+        ("stack", |x| Tensor::stack(&[x.clone(), x.clone()], 0)),
+        ("max_dim", |x| Ok(x.max_dim(0)?.0)),
+        ("min_dim", |x| Ok(x.min_dim(1)?.0)),
+        ("rot90", |x| aten::rot90(x, 1, &[0, 1])),
+        ("take", |x| aten::take(x, &tensor([1i64, 0, 1])?)),
+        ("renorm", |x| aten::renorm(x, 2.into(), 0, 1.into())),
+        ("select_scatter", |x| aten::select_scatter(x, &x.i(0)?, 0, 1)),
+        ("block_diag", |x| aten::block_diag(&[x.clone(), x.clone()])),
+    ];
+    for (name, f) in all {
+        let of = |change: fn(&Tensor) -> Result<Tensor>| {
+            let x = Tensor::from_slice(&[2f32, 1.0, 0.5, 3.0, -1.0, 0.25, 4.0, 0.75], [2, 2, 2])?;
+            let x = x.requires_grad_(true)?;
+            let y = vmap(move |x: &Tensor| change(&f(x)?))(&x.mul(1)?)?;
+            y.mul(&y)?.sum()?.backward()?;
+            x.grad().map(|g| g.to_vec::<f32>()).transpose()
+        };
+        let want = of(|y| y.mul(2)).unwrap();
+        assert!(want.is_some());
+        assert_eq!(of(|y| y.mul_(2)).unwrap(), want, "{name}");
+    }
+}
