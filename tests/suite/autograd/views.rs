@@ -280,3 +280,12 @@ fn results_of_operators_that_are_no_views_may_be_written() {
         }
     }
 }
+
+#[test]
+fn a_sum_of_products_of_one_tensor_is_a_view_of_it() {
+    let x = Tensor::from_slice(&[1f32, 2.0, 3.0, 4.0], [2, 2]).unwrap();
+    let x = x.requires_grad_(true).unwrap();
+    let y = Tensor::einsum("ij->ji", &[x.clone()]).unwrap();
+    assert!(y.base().is_some_and(|b| b.is_same(&x)));
+    contains(&refused(y.mul_(2)), "a view of a leaf Variable that requires grad");
+}
