@@ -6,7 +6,9 @@ use crate::tensor::Tensor;
 use std::f64::consts::PI;
 use straightline_catalog::{DType, Scalar};
 
-/// A learning rate as a function of the step, by PyTorch's rules.
+/// A learning rate as a function of the step, by PyTorch's rules. Where PyTorch multiplies the rate
+/// that there is, the rate follows from the first one and the number of the step here: one that is
+/// set by hand lasts until the next step of the schedule.
 ///
 /// ```
 /// use straightline::optim::{CosineAnnealingLr, Schedule};
