@@ -124,10 +124,6 @@ pub(crate) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Te
         return crate::ops::math_bits::copy_(dst, src, non_blocking);
     }
     if dst.same_handle(src) {
-        // nothing moves, and it is a write all the same
-        if dst.kind_without_memory().is_none() {
-            drop(dst.write()?);
-        }
         return Ok(dst.clone());
     }
     let fits = layout::broadcast(dst.sizes(), src.sizes()).is_some_and(|s| s[..] == *dst.sizes());
