@@ -12,10 +12,10 @@ use straightline::{Result, Tensor, assert_close, compile, load_safetensors, ones
 
 type Parameters = BTreeMap<String, Tensor>;
 
-/// A recorded run, where this machine has the recordings.
-fn recorded(name: &str) -> Option<BTreeMap<String, Tensor>> {
-    let path = PathBuf::from("/work/shared/conformance/training").join(name);
-    path.exists().then(|| load_safetensors(&path).expect("a file of tensors").into_iter().collect())
+/// What PyTorch has recorded of a run.
+fn recorded(name: &str) -> BTreeMap<String, Tensor> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/transforms");
+    load_safetensors(folder.join(name)).expect("a file of tensors").into_iter().collect()
 }
 
 /// The entries below a prefix, without it.
@@ -40,7 +40,7 @@ fn close(got: &Tensor, want: &Tensor, tolerance: f64) -> Result<()> {
 
 #[test]
 fn per_sample_gradients_and_an_ensemble() -> Result<()> {
-    let Some(all) = recorded("per_sample_grads.safetensors") else { return Ok(()) };
+    let all = recorded("per_sample_grads.safetensors");
     let loss = |(p, x, y): &(Parameters, Tensor, Tensor)| {
         let logits = model(p, &x.unsqueeze(0)?)?;
         logits.log_softmax(1)?.gather(1, y.view([1, 1])?)?.neg()?.mean()
@@ -64,7 +64,7 @@ fn per_sample_gradients_and_an_ensemble() -> Result<()> {
 
 #[test]
 fn second_derivatives() -> Result<()> {
-    let Some(all) = recorded("hessian.safetensors") else { return Ok(()) };
+    let all = recorded("hessian.safetensors");
     let (a, c, x0) = (&all["A"], &all["c"], &all["x0"]);
     let f = |x: &Tensor| {
         let inner = a.matmul(x.sin()?)?.add(c.mul(x)?)?;
