@@ -1,11 +1,10 @@
 //! What gradients and tangents ask of function transforms, which are a later room: that fills in
 //! [`Batches`] when it registers its kernels.
 
-use crate::dispatch::handle_of;
+use crate::dispatch::ensure_built_in;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use std::sync::OnceLock;
-use straightline_catalog::Op;
 
 /// The gradients that a pass ends with.
 type Ends = Result<Vec<Option<Tensor>>>;
@@ -43,10 +42,8 @@ pub(crate) fn set_batches(batches: Batches) {
 /// What is known. A transform may run before the thread has called any operator, so the first one to
 /// ask starts the registrations.
 fn known() -> Option<&'static Batches> {
-    BATCHES.get().or_else(|| {
-        let _ = handle_of(Op::alias);
-        BATCHES.get()
-    })
+    ensure_built_in();
+    BATCHES.get()
 }
 
 /// Runs a pass for all gradients of a batch at once.

@@ -307,10 +307,7 @@ impl Recorder {
             }
         });
         if let Some(written) = &tape.written {
-            let old = self.rule.saves.iter().map(|s| self.saves_old && s.what == What::Argument(0));
-            for (kept, _) in tape.kept.iter_mut().zip(old).filter(|(_, old)| !old) {
-                kept.overwritten(written);
-            }
+            tape.kept.iter_mut().for_each(|kept| kept.overwritten(written));
         }
         if saves {
             self.save_results(&mut tape.kept, tape.active, results)?;

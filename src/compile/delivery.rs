@@ -82,6 +82,14 @@ impl Delivery {
     }
 }
 
+/// Whether a result is output `output` of the graph, or a view of it.
+fn is_of(source: &OutputSource, output: usize) -> bool {
+    match source {
+        OutputSource::Value(i) | OutputSource::View { of: ViewOf::Value(i), .. } => *i == output,
+        _ => false,
+    }
+}
+
 fn is_viewed(schedule: &Schedule, source: ViewSource) -> bool {
     let mut outputs = schedule.outputs.iter();
     outputs.any(|o| matches!(o, OutputBinding::View { of, .. } if *of == source))
@@ -95,11 +103,7 @@ fn gradient(
     restrided: &[(usize, TensorMeta)],
     (output, index): (usize, u32),
 ) -> Option<usize> {
-    let is_it = |source: &OutputSource| match source {
-        OutputSource::Value(i) | OutputSource::View { of: ViewOf::Value(i), .. } => *i == output,
-        _ => false,
-    };
-    let mut places = traced.outputs.iter().enumerate().filter(|(_, source)| is_it(source));
+    let mut places = traced.outputs.iter().enumerate().filter(|(_, of)| is_of(of, output));
     let (place, OutputSource::Value(_)) = places.next()? else { return None };
     let mut left = traced.grads.iter().enumerate().filter(|(_, g)| g.after == Some(Some(place)));
     let (at, used) = left.next()?;
@@ -131,10 +135,7 @@ fn over(
     let at = traced.mutations.iter().position(|m| m.output == output)?;
     let m = &traced.mutations[at];
     // nobody else gets the value, and memory means what it did
-    let delivered = traced.outputs.iter().any(|o| match o {
-        OutputSource::Value(i) | OutputSource::View { of: ViewOf::Value(i), .. } => *i == output,
-        _ => false,
-    });
+    let delivered = traced.outputs.iter().any(|o| is_of(o, output));
     let viewed = |source| is_viewed(schedule, source);
     let again = traced.mutations.iter().filter(|m| m.output == output).count() > 1;
     let moved = m.memory.is_some() || !traced.reshapes.is_empty() || !traced.slots.is_empty();

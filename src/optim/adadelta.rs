@@ -2,6 +2,7 @@
 
 use super::adam::check_betas;
 use super::optimizer::{Optim, Rule, State};
+use super::schedule::power;
 use super::sgd::gradient;
 use crate::error::Result;
 use crate::ops::aten;
@@ -139,11 +140,9 @@ impl AdamaxOptions {
         maximize: bool;
     }
 
-    /// What running means keep, of the gradient and of its largest size; 0.9 and 0.999.
-    #[must_use]
-    pub fn betas(mut self, mean: f64, square: f64) -> Self {
-        self.betas = (mean, square);
-        self
+    pairs! {
+        /// What running means keep, of the gradient and of its largest size; 0.9 and 0.999.
+        betas(mean, square);
     }
 }
 
@@ -171,7 +170,7 @@ impl Rule for AdamaxOptions {
         let (mean, largest) = (state.get("exp_avg")?, state.get("exp_inf")?);
         aten::lerp_scalar_(mean, &g, Scalar::Float(1.0 - self.betas.0))?;
         largest.copy_(largest.mul(self.betas.1)?.maximum(g.abs()?.add_(self.eps)?)?)?;
-        let correction = aten::pow_scalar(Scalar::Float(self.betas.0), &step)?.neg()?.add(1.0)?;
+        let correction = power(self.betas.0, &step)?.neg()?.add(1.0)?;
         let size = lr.div(correction)?;
         p.addcdiv_(mean.mul(size.neg()?)?, largest).map(drop)
     }

@@ -1,6 +1,7 @@
 //! Adam, and AdamW.
 
 use super::optimizer::{Optim, Rule, State};
+use super::schedule::power;
 use super::sgd::gradient;
 use crate::error::Result;
 use crate::ops::aten;
@@ -163,17 +164,11 @@ impl Settings {
         state: &State,
         decoupled: bool,
     ) -> Result<()> {
-        let step = state.count_step()?;
-        let coupled = if decoupled { 0.0 } else { self.weight_decay };
-        let g = gradient(p, grad, self.maximize, coupled)?;
-        if decoupled && self.weight_decay != 0.0 {
-            p.mul_(lr.mul(-self.weight_decay)?.add(1.0)?)?;
-        }
-        let (mean, square) = (state.get("exp_avg")?, state.get("exp_avg_sq")?);
         let (keep_mean, keep_square) = self.betas;
-        aten::lerp_scalar_(mean, &g, Scalar::Float(1.0 - keep_mean))?;
-        let part = Scalar::Float(1.0 - keep_square);
-        aten::addcmul_(&square.mul_(keep_square)?, &g, &g, part)?;
+        let step = state.count_step()?;
+        let decay = Decay { by: self.weight_decay, decoupled, maximize: self.maximize };
+        let g = decay.apply(p, grad, lr)?;
+        let (mean, square) = running_means(&g, state, self.betas)?;
         let square = if self.amsgrad {
             let largest = state.get("max_exp_avg_sq")?;
             largest.copy_(largest.maximum(square)?)?
@@ -182,12 +177,44 @@ impl Settings {
         };
 
         // running means that began at zero are too small by these
-        let correction = |keep: f64| aten::pow_scalar(Scalar::Float(keep), &step)?.neg()?.add(1.0);
+        let correction = |keep: f64| power(keep, &step)?.neg()?.add(1.0);
         let size = lr.div(correction(keep_mean)?)?;
         let root = correction(keep_square)?.sqrt()?;
         let spread = square.sqrt()?.div_(root)?.add_(self.eps)?;
         p.addcdiv_(mean.mul(size.neg()?)?, spread).map(drop)
     }
+}
+
+/// How a parameter decays, and which way a step goes.
+pub(super) struct Decay {
+    pub(super) by: f64,
+    /// Not through the gradient.
+    pub(super) decoupled: bool,
+    pub(super) maximize: bool,
+}
+
+impl Decay {
+    /// Lets the parameter decay; the gradient of the step.
+    pub(super) fn apply(&self, p: &Tensor, grad: &Tensor, lr: &Tensor) -> Result<Tensor> {
+        let coupled = if self.decoupled { 0.0 } else { self.by };
+        let g = gradient(p, grad, self.maximize, coupled)?;
+        if self.decoupled && self.by != 0.0 {
+            p.mul_(lr.mul(-self.by)?.add(1.0)?)?;
+        }
+        Ok(g)
+    }
+}
+
+/// The running means of the gradient and of its square, with this gradient in them.
+pub(super) fn running_means<'s>(
+    g: &Tensor,
+    state: &'s State,
+    (keep_mean, keep_square): (f64, f64),
+) -> Result<(&'s Tensor, &'s Tensor)> {
+    let (mean, square) = (state.get("exp_avg")?, state.get("exp_avg_sq")?);
+    aten::lerp_scalar_(mean, g, Scalar::Float(1.0 - keep_mean))?;
+    aten::addcmul_(&square.mul_(keep_square)?, g, g, Scalar::Float(1.0 - keep_square))?;
+    Ok((mean, square))
 }
 
 /// Refuses what makes no sense for running means of gradients and squares.

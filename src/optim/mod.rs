@@ -40,6 +40,18 @@ macro_rules! settings {
     )*};
 }
 
+/// Methods that set a pair each.
+macro_rules! pairs {
+    ($($(#[$doc:meta])* $name:ident($first:ident, $second:ident);)*) => {$(
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(mut self, $first: f64, $second: f64) -> Self {
+            self.$name = ($first, $second);
+            self
+        }
+    )*};
+}
+
 mod adadelta;
 mod adam;
 mod clip;

@@ -1,18 +1,12 @@
 //! NAdam and RAdam: [`Adam`](super::Adam) with Nesterov's momentum, and with a beginning that waits
 //! for the mean of squares.
 
-use super::adam::check_betas;
+use super::adam::{Decay, check_betas, running_means};
 use super::optimizer::{Optim, Rule, State};
-use super::sgd::gradient;
+use super::schedule::power;
 use crate::error::Result;
-use crate::ops::aten;
 use crate::tensor::Tensor;
-use straightline_catalog::{DType, Scalar};
-
-/// `base ^ exponent`.
-fn power(base: f64, exponent: &Tensor) -> Result<Tensor> {
-    aten::pow_scalar(Scalar::Float(base), exponent)
-}
+use straightline_catalog::DType;
 
 /// NAdam: [`Adam`](super::Adam) with Nesterov's momentum, which looks one step ahead.
 ///
@@ -73,11 +67,14 @@ impl NAdamOptions {
         maximize: bool;
     }
 
-    /// What running means keep, of the gradient and of its square; 0.9 and 0.999.
-    #[must_use]
-    pub fn betas(mut self, mean: f64, square: f64) -> Self {
-        self.betas = (mean, square);
-        self
+    pairs! {
+        /// What running means keep, of the gradient and of its square; 0.9 and 0.999.
+        betas(mean, square);
+    }
+
+    fn decay(&self) -> Decay {
+        let (by, decoupled) = (self.weight_decay, self.decoupled_weight_decay);
+        Decay { by, decoupled, maximize: self.maximize }
     }
 }
 
@@ -104,17 +101,10 @@ impl Rule for NAdamOptions {
     }
 
     fn update(&self, p: &Tensor, grad: &Tensor, lr: &Tensor, state: &State) -> Result<()> {
-        let step = state.count_step()?;
-        let coupled = if self.decoupled_weight_decay { 0.0 } else { self.weight_decay };
-        let g = gradient(p, grad, self.maximize, coupled)?;
-        if self.decoupled_weight_decay && self.weight_decay != 0.0 {
-            p.mul_(lr.mul(-self.weight_decay)?.add(1.0)?)?;
-        }
-        let (mean, square) = (state.get("exp_avg")?, state.get("exp_avg_sq")?);
         let (keep_mean, keep_square) = self.betas;
-        aten::lerp_scalar_(mean, &g, Scalar::Float(1.0 - keep_mean))?;
-        let part = Scalar::Float(1.0 - keep_square);
-        aten::addcmul_(&square.mul_(keep_square)?, &g, &g, part)?;
+        let step = state.count_step()?;
+        let g = self.decay().apply(p, grad, lr)?;
+        let (mean, square) = running_means(&g, state, self.betas)?;
         let momentum = |step: &Tensor| {
             let grown = power(0.96, &step.mul(self.momentum_decay)?)?;
             grown.mul(-0.5)?.add(1.0)?.mul(keep_mean)
@@ -187,11 +177,14 @@ impl RAdamOptions {
         maximize: bool;
     }
 
-    /// What running means keep, of the gradient and of its square; 0.9 and 0.999.
-    #[must_use]
-    pub fn betas(mut self, mean: f64, square: f64) -> Self {
-        self.betas = (mean, square);
-        self
+    pairs! {
+        /// What running means keep, of the gradient and of its square; 0.9 and 0.999.
+        betas(mean, square);
+    }
+
+    fn decay(&self) -> Decay {
+        let (by, decoupled) = (self.weight_decay, self.decoupled_weight_decay);
+        Decay { by, decoupled, maximize: self.maximize }
     }
 }
 
@@ -214,17 +207,10 @@ impl Rule for RAdamOptions {
     }
 
     fn update(&self, p: &Tensor, grad: &Tensor, lr: &Tensor, state: &State) -> Result<()> {
-        let step = state.count_step()?;
-        let coupled = if self.decoupled_weight_decay { 0.0 } else { self.weight_decay };
-        let g = gradient(p, grad, self.maximize, coupled)?;
-        if self.decoupled_weight_decay && self.weight_decay != 0.0 {
-            p.mul_(lr.mul(-self.weight_decay)?.add(1.0)?)?;
-        }
-        let (mean, square) = (state.get("exp_avg")?, state.get("exp_avg_sq")?);
         let (keep_mean, keep_square) = self.betas;
-        aten::lerp_scalar_(mean, &g, Scalar::Float(1.0 - keep_mean))?;
-        let part = Scalar::Float(1.0 - keep_square);
-        aten::addcmul_(&square.mul_(keep_square)?, &g, &g, part)?;
+        let step = state.count_step()?;
+        let g = self.decay().apply(p, grad, lr)?;
+        let (mean, square) = running_means(&g, state, self.betas)?;
         let kept = power(keep_square, &step)?;
         let (of_mean, of_square) =
             (power(keep_mean, &step)?.neg()?.add(1.0)?, kept.neg()?.add(1.0)?);

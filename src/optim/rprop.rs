@@ -48,18 +48,11 @@ impl RpropOptions {
         maximize: bool;
     }
 
-    /// What sizes are multiplied by to shrink and to grow; 0.5 and 1.2.
-    #[must_use]
-    pub fn etas(mut self, shrink: f64, grow: f64) -> Self {
-        self.etas = (shrink, grow);
-        self
-    }
-
-    /// The smallest and the largest size; 1e-6 and 50.
-    #[must_use]
-    pub fn step_sizes(mut self, smallest: f64, largest: f64) -> Self {
-        self.step_sizes = (smallest, largest);
-        self
+    pairs! {
+        /// What sizes are multiplied by to shrink and to grow; 0.5 and 1.2.
+        etas(shrink, grow);
+        /// The smallest and the largest size; 1e-6 and 50.
+        step_sizes(smallest, largest);
     }
 }
 

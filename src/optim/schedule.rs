@@ -50,7 +50,7 @@ pub trait Schedule {
 type Made = Result<Option<Tensor>>;
 
 /// `base ^ exponent`.
-fn power(base: f64, exponent: &Tensor) -> Result<Tensor> {
+pub(super) fn power(base: f64, exponent: &Tensor) -> Result<Tensor> {
     aten::pow_scalar(Scalar::Float(base), exponent)
 }
 

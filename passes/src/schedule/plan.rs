@@ -223,10 +223,11 @@ impl Planner<'_> {
                 writers.entry(*v).or_default().push(i);
             }
         }
+        let reads: Vec<BTreeSet<V>> = todo.iter().map(|t| self.reads(t, groups)).collect();
         let mut before: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); todo.len()];
-        for (i, t) in todo.iter().enumerate() {
-            for v in self.reads(t, groups) {
-                let w = writers.get(&v).map_or(&[][..], |w| &w[..]);
+        for (i, read) in reads.iter().enumerate() {
+            for v in read {
+                let w = writers.get(v).map_or(&[][..], |w| &w[..]);
                 before[i].extend(w.iter().filter(|w| **w != i));
             }
         }
@@ -262,7 +263,6 @@ impl Planner<'_> {
         if sequence.len() != todo.len() {
             return Err(ScheduleError::Cycle);
         }
-        let reads: Vec<BTreeSet<V>> = todo.iter().map(|t| self.reads(t, groups)).collect();
         let fails = |i: usize| match &todo[i] {
             Todo::Kernel(group) => in_place::checks_indices(&groups[*group].1.stages),
             Todo::Product(_) => false,

@@ -28,7 +28,7 @@ pub fn verify_schedule(s: &Schedule) -> Result<(), ScheduleViolation> {
         };
         result.map_err(|what| ScheduleViolation { step, what })?;
     }
-    verify_arena(s)
+    verify_places(s)
 }
 
 fn verify_kernel(s: &Schedule, k: &Kernel) -> Result<(), String> {
@@ -232,7 +232,7 @@ fn verify_extern(s: &Schedule, e: &Extern) -> Result<(), String> {
     }
 }
 
-fn verify_arena(s: &Schedule) -> Result<(), ScheduleViolation> {
+fn verify_places(s: &Schedule) -> Result<(), ScheduleViolation> {
     // (first step, last step, from, to) of each buffer in the arena
     let mut spans: HashMap<BufferId, (usize, usize)> = HashMap::new();
     for (i, step) in s.steps.iter().enumerate() {
