@@ -55,11 +55,18 @@ impl Drop for AnomalyGuard {
     }
 }
 
+/// The node that runs, under anomaly detection: one that is made now is made during it.
+#[inline]
+pub(super) fn during() -> Option<Arc<Node>> {
+    match MODE.get() {
+        Mode::Off => None,
+        _ => RUNNING.with_borrow(|r| r.last().cloned()),
+    }
+}
+
 /// A node that is made now, with the one that runs.
 pub(super) fn noted<F: Function + 'static>(mut node: Node<F>) -> Arc<Node<F>> {
-    if MODE.get() != Mode::Off {
-        node.during = RUNNING.with_borrow(|r| r.last().cloned());
-    }
+    node.during = during();
     Arc::new(node)
 }
 

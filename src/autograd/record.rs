@@ -7,18 +7,17 @@
 use super::error::AutogradError;
 use super::forward::{self, Operator, Pushing};
 use super::graph;
-use super::rule::{Backward, Form, Grads, Rule, What};
+use super::rule::{Backward, Form, Grads, Rule, Save, What};
 use super::saved::{self, Kept, SavedTensor, old_value};
 use super::view;
-use crate::dispatch::around::{Around, Given, Results};
+use crate::dispatch::around::{Around, Call};
 use crate::dispatch::{
     BelowAutograd, LinePin, OperatorHandle, Value, forward_enabled, grad_enabled, handle_of, line,
 };
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
-use crate::tensor::node::{Edge, Edges, Function, Node, OutputMeta, next_sequence};
+use crate::tensor::node::{Edge, Fresh, Function, Node, OutputMeta, next_sequence};
 use smallvec::SmallVec;
-use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use straightline_catalog::Op;
 use straightline_catalog::schema::{FunctionSchema, SchemaType};
@@ -29,16 +28,65 @@ pub(crate) struct Recorder {
     name: &'static str,
     schema: &'static FunctionSchema,
     form: Form,
-    /// A bit for each argument with a formula.
-    differentiable: u64,
+    /// For each argument, which of [`Rule::inputs`] it is.
+    slots: Box<[Option<u8>]>,
+    /// For each result, which of the differentiable ones it is. Results that a mask leaves out have
+    /// places all the same.
+    places: Box<[Option<u32>]>,
     /// A bit for each slot of [`Rule::inputs`] that is a list.
     lists: u64,
     /// Some results are lists.
     gives_lists: bool,
-    /// The old value of what is written is kept.
-    saves_old: bool,
+    savers: Box<[Saver]>,
+    /// Something is kept after the call.
+    saves_after: bool,
     /// Of an operator in place, the one that gives the same as a fresh tensor.
     functional: Option<Op>,
+}
+
+/// How one of [`Rule::saves`] is kept.
+struct Saver {
+    what: What,
+    users: u64,
+    how: How,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum How {
+    /// A tensor argument itself; if `unchecked`, its memory may be written later.
+    Operand { at: usize, unchecked: bool },
+    /// The old value of what the call writes.
+    Old,
+    /// A fact of a tensor argument.
+    Fact { at: usize },
+    /// An argument of another type.
+    Other { at: usize, unchecked: bool },
+    /// A result.
+    Result,
+}
+
+impl Saver {
+    /// `old`: the first argument is written, and its old value is what the formula reads.
+    fn new(save: &Save, schema: &FunctionSchema, old: bool) -> Saver {
+        // running statistics, as in PyTorch
+        let unchecked = |at: usize| schema.args[at].name.starts_with("running_");
+        let how = match save.what {
+            What::Argument(0) if old => How::Old,
+            What::Argument(at) => match schema.args[at].ty.unwrap_optional() {
+                SchemaType::Tensor => How::Operand { at, unchecked: unchecked(at) },
+                _ => How::Other { at, unchecked: unchecked(at) },
+            },
+            What::AllSizes(at) | What::AllDTypes(at) => How::Other { at, unchecked: false },
+            What::Result(_) => How::Result,
+            What::Sizes(at)
+            | What::Strides(at)
+            | What::DType(at)
+            | What::Dim(at)
+            | What::StorageOffset(at)
+            | What::Options(at) => How::Fact { at },
+        };
+        Saver { what: save.what, users: save.users, how }
+    }
 }
 
 impl Recorder {
@@ -52,27 +100,34 @@ impl Recorder {
         } else {
             Form::Functional
         };
-        let saves_old =
-            form == Form::InPlace && rule.saves.iter().any(|s| s.what == What::Argument(0));
-        let differentiable = rule.inputs.iter().fold(0, |bits, at| bits | 1 << at);
         let is_list =
             |at: usize| matches!(schema.args[at].ty.unwrap_optional(), SchemaType::List(..));
-        let slots = rule.inputs.iter().enumerate();
+        let inputs = rule.inputs.iter().enumerate();
         let lists =
-            slots.filter(|(_, at)| is_list(**at)).fold(0, |bits, (slot, _)| bits | 1 << slot);
+            inputs.filter(|(_, at)| is_list(**at)).fold(0, |bits, (slot, _)| bits | 1 << slot);
+        let slot_of = |at: usize| rule.inputs.iter().position(|i| *i == at).map(|slot| slot as u8);
+        let place_of = |at: usize| {
+            let before = || rule.outputs[..at].iter().filter(|o| **o).count() as u32;
+            rule.outputs[at].then(before)
+        };
         let functional = match form {
             Form::InPlace => functional_of(op.name()),
             _ => None,
         };
+        let saver = |save| Saver::new(save, schema, form == Form::InPlace);
+        let savers: Box<[Saver]> = rule.saves.iter().map(saver).collect();
+        let of_written = |how| matches!(how, How::Operand { at, .. } if schema.args[at].is_write());
         Recorder {
             rule,
             name: op.name(),
             schema,
             form,
-            differentiable,
+            slots: (0..schema.args.len()).map(slot_of).collect(),
+            places: (0..rule.outputs.len()).map(place_of).collect(),
             lists,
             gives_lists: schema.returns.iter().any(|r| matches!(r.ty, SchemaType::List(..))),
-            saves_old,
+            saves_after: savers.iter().any(|s| s.how == How::Result || of_written(s.how)),
+            savers,
             functional,
         }
     }
@@ -97,67 +152,60 @@ fn functional_of(name: &str) -> Option<Op> {
 /// From before a call to after it.
 #[derive(Default)]
 pub(crate) struct Recording {
-    /// What a node is made of, as far as it is known before the call.
-    tape: Tape,
+    /// The node, with its edges and what it keeps of the arguments; none where nothing is recorded.
+    node: Option<Fresh<RuleFunction>>,
+    /// The slots whose edges lead somewhere.
+    active: u64,
+    /// What an operator in place writes.
+    written: Option<Tensor>,
     forward: Option<Box<Pushing>>,
 }
 
+/// What the tensors of a call say before it.
 #[derive(Default)]
-struct Tape {
-    edges: Edges,
-    /// The slots whose edges lead somewhere.
+struct Seen {
     active: u64,
-    /// How many edges each slot has, where some are lists.
-    lengths: Option<Box<[u32]>>,
-    /// The first slot that has no edge yet.
-    next: usize,
-    sequence: u64,
-    line: Option<&'static Location<'static>>,
-    kept: AllKept,
-    /// What an operator in place writes.
-    written: Option<Tensor>,
+    dual: bool,
+    /// An argument without a formula wants a gradient.
+    refused: Option<usize>,
+    failed: Option<Error>,
 }
 
 impl Around for Recorder {
     type Kept = Recording;
 
     #[inline]
-    fn before(
-        &self,
-        op: OperatorHandle,
-        given: &dyn Given<'_>,
-        recording: &mut Recording,
-    ) -> Result<bool> {
-        let Recording { tape, forward } = recording;
-        let records = grad_enabled();
-        if self.lists != 0 && records {
-            tape.lengths = Some(vec![0u32; self.rule.inputs.len()].into_boxed_slice());
+    fn before(&self, call: &Call<'_>, recording: &mut Recording) -> Result<bool> {
+        let mut node = grad_enabled().then(|| self.fresh());
+        let mut seen = Seen::default();
+        for (at, t) in call.operands {
+            seen.dual |= t.may_be_dual();
+            let Some(node) = &mut node else { continue };
+            match self.slots[*at] {
+                Some(slot) => self.operand(node, &mut seen, usize::from(slot), t),
+                None if t.requires_grad() => seen.refused = seen.refused.or(Some(*at)),
+                None => {}
+            }
         }
-        let mut dual = false;
-        let (mut refused, mut failed) = (None, None);
-        given.tensors(&mut |at, t| {
-            dual |= t.may_be_dual();
-            if !records {
-                return;
-            }
-            if self.differentiable >> at & 1 == 1 {
-                if let Err(e) = self.operand(tape, at, t) {
-                    failed = failed.take().or(Some(e));
-                }
-            } else if t.requires_grad() {
-                refused = refused.or(Some(at));
-            }
-        });
+        let Seen { active, dual, refused, failed } = seen;
         if let Some(at) = refused {
             self.refuse(at)?;
         }
         if dual && forward_enabled() {
-            *forward = forward::begin(&self.operator(op)?, given)?;
+            recording.forward = forward::begin(&self.operator(call.op)?, call)?;
         }
-        if tape.active != 0 || failed.is_some() {
-            self.begin(given, tape, failed)?;
+        if let Some(mut node) = node
+            && (active != 0 || failed.is_some())
+        {
+            self.check_write(call, recording)?;
+            if let Some(e) = failed {
+                return Err(e);
+            }
+            self.no_edges(&mut node, self.rule.inputs.len());
+            self.save(call, &mut node, active, recording.written.as_ref())?;
+            (recording.node, recording.active) = (Some(node), active);
         }
-        Ok(tape.active != 0 || forward.is_some())
+        Ok(active != 0 || recording.forward.is_some())
     }
 
     #[inline]
@@ -165,26 +213,19 @@ impl Around for Recorder {
         &self,
         op: OperatorHandle,
         recording: &mut Recording,
-        results: &mut dyn Results,
+        results: &mut [(usize, &mut Tensor)],
     ) -> Result<()> {
-        let Recording { tape, forward } = recording;
-        let Some(pushing) = forward else {
-            return match tape.active {
-                0 => Ok(()),
-                _ => self.end(tape, results, true).map(drop),
-            };
+        let Some(mut pushing) = recording.forward.take() else {
+            return self.end(recording, results, true).map(drop);
         };
         // what the node keeps of its results has their tangents
-        let node = match tape.active {
-            0 => None,
-            _ => self.end(tape, results, false)?,
-        };
-        forward::end(&self.operator(op)?, pushing, results)?;
+        let node = self.end(recording, results, false)?;
+        forward::end(&self.operator(op)?, &mut pushing, results)?;
         if let Some(node) = node {
             // not under the lock, since hooks may run
             let mut kept = node.function.kept().take();
             if let Some(kept) = &mut kept {
-                self.save_results(kept, tape.active, results)?;
+                self.save_results(kept, recording.active, results)?;
             }
             *node.function.kept() = kept;
         }
@@ -217,112 +258,142 @@ impl Recorder {
         })
     }
 
-    /// Adds the edge of a tensor of argument `at`.
+    /// The node of a call, with nothing in it yet.
     #[inline]
-    fn operand(&self, tape: &mut Tape, at: usize, t: &Tensor) -> Result<()> {
-        let slot = self.rule.inputs.iter().position(|i| *i == at).unwrap_or(0);
-        self.skip(tape, slot);
-        tape.next = slot + 1;
-        if let Some(lengths) = &mut tape.lengths {
-            lengths[slot] += 1;
-        }
-        let (edge, failed) = match t.is_plain_leaf() {
-            true => (Some(Edge::leaf(t.clone())), Ok(())),
-            false => match view::gradient_edge(t) {
-                Ok(edge) => (edge, Ok(())),
-                Err(e) => (None, Err(e)),
-            },
+    fn fresh(&self) -> Fresh<RuleFunction> {
+        let lengths = match self.lists {
+            0 => None,
+            _ => Some(vec![0u32; self.rule.inputs.len()].into_boxed_slice()),
         };
-        tape.active |= u64::from(edge.is_some()) << slot;
-        tape.edges.push(edge);
-        failed
+        let kept = Mutex::new(Some(AllKept::new()));
+        let function = RuleFunction { rule: self.rule, lengths, kept };
+        let mut node = Fresh::new(next_sequence(), Some(self.name), line(), function);
+        node.during = super::anomaly::during();
+        node
     }
 
-    /// Edges that lead nowhere, for arguments before a slot that are missing.
+    /// Adds the edge of a tensor in a slot.
     #[inline]
-    fn skip(&self, tape: &mut Tape, to: usize) {
-        for slot in tape.next..to {
-            if self.lists >> slot & 1 == 0 {
-                tape.edges.push(None);
-                if let Some(lengths) = &mut tape.lengths {
-                    lengths[slot] = 1;
-                }
+    fn operand(&self, node: &mut Fresh<RuleFunction>, seen: &mut Seen, slot: usize, t: &Tensor) {
+        if node.edges.len() != slot || self.lists != 0 {
+            self.no_edges(node, slot);
+        }
+        if let Some(lengths) = &mut node.function.lengths {
+            lengths[slot] += 1;
+        }
+        if t.is_plain_leaf() {
+            seen.active |= 1 << slot;
+            return node.lead_to_leaf(t.clone());
+        }
+        match view::gradient_edge(t) {
+            Ok(edge) => {
+                seen.active |= u64::from(edge.is_some()) << slot;
+                node.lead_to(edge);
+            }
+            Err(e) => {
+                seen.failed.get_or_insert(e);
             }
         }
     }
 
-    fn begin(&self, given: &dyn Given<'_>, tape: &mut Tape, failed: Option<Error>) -> Result<()> {
+    /// Edges that lead nowhere, for arguments before slot `to` that are missing.
+    #[inline]
+    fn no_edges(&self, node: &mut Fresh<RuleFunction>, to: usize) {
+        let Some(lengths) = &mut node.function.lengths else {
+            while node.edges.len() < to {
+                node.lead_to(None);
+            }
+            return;
+        };
+        // an empty list has no edges, a missing tensor has one
+        let missing = (0..to).filter(|slot| self.lists >> slot & 1 == 0 && lengths[*slot] == 0);
+        let missing: SmallVec<[usize; 4]> = missing.collect();
+        missing.iter().for_each(|slot| lengths[*slot] = 1);
+        missing.iter().for_each(|_| node.lead_to(None));
+    }
+
+    /// What an operator in place writes, if it may.
+    #[inline]
+    fn check_write(&self, call: &Call<'_>, recording: &mut Recording) -> Result<()> {
         if self.form == Form::InPlace
-            && let Value::Tensor(t) = given.value(0)
+            && let Value::Tensor(t) = call.value(0)
         {
             view::check_write(&t)?;
-            tape.written = Some(t);
+            recording.written = Some(t);
         }
-        if let Some(e) = failed {
-            return Err(e);
-        }
-        self.skip(tape, self.rule.inputs.len());
-        for save in self.rule.saves {
-            let needed = save.users & tape.active != 0;
-            tape.kept.push(match save.what {
-                _ if !needed => Kept::NOTHING,
-                What::Argument(0) if self.saves_old => match &tape.written {
-                    Some(t) => {
-                        let _below = BelowAutograd::enter();
-                        Kept::Tensor(SavedTensor::operand(&old_value(t)?, true)?)
-                    }
-                    None => Kept::NOTHING,
-                },
-                what @ What::Argument(at) => {
-                    let arg = &self.schema.args[at];
-                    let kept = saved::keep(what, given, arg.name.starts_with("running_"))?;
-                    saved::as_declared(kept, &arg.ty)
-                }
-                what => saved::keep(what, given, false)?,
-            });
-        }
-        (tape.sequence, tape.line) = (next_sequence(), line());
         Ok(())
     }
 
-    /// Makes the node, with what it keeps of the results; gives it where that is to be kept later.
+    /// Keeps what formulas need of the arguments.
+    fn save(
+        &self,
+        call: &Call<'_>,
+        node: &mut Fresh<RuleFunction>,
+        active: u64,
+        written: Option<&Tensor>,
+    ) -> Result<()> {
+        let Some(all) = node.function.kept_mut() else { return Ok(()) };
+        for saver in &self.savers {
+            let kept = match saver.how {
+                _ if saver.users & active == 0 => None,
+                How::Fact { at } => {
+                    call.tensor(at).map(|t| Kept::Plain(saved::fact(saver.what, t)))
+                }
+                How::Operand { at, unchecked } => match call.tensor(at) {
+                    Some(t) => Some(Kept::Tensor(SavedTensor::operand(t, unchecked)?)),
+                    None => None,
+                },
+                How::Other { at, unchecked } => {
+                    Some(saved::keep(saver.what, call, &self.schema.args[at].ty, unchecked)?)
+                }
+                How::Old => match written {
+                    Some(t) => {
+                        let _below = BelowAutograd::enter();
+                        Some(Kept::Tensor(SavedTensor::operand(&old_value(t)?, true)?))
+                    }
+                    None => None,
+                },
+                // it does not exist yet
+                How::Result => None,
+            };
+            all.push(kept.unwrap_or(Kept::NOTHING));
+        }
+        Ok(())
+    }
+
+    /// Gives the results the node, with what it keeps of them; gives it where that is to be kept
+    /// later.
     fn end(
         &self,
-        tape: &mut Tape,
-        results: &mut dyn Results,
+        recording: &mut Recording,
+        results: &mut [(usize, &mut Tensor)],
         saves: bool,
     ) -> Result<Option<Arc<Node<RuleFunction>>>> {
-        let differentiable = |at: usize| self.differentiable_output(at);
-        let place = |at: usize, running: u32| self.place(at, running);
-        let mut outputs = SmallVec::<[Option<OutputMeta>; 1]>::new();
-        let mut with_history = 0usize;
-        results.tensors(&mut |at, t| {
-            if differentiable(at) {
-                while outputs.len() < place(at, 0) as usize {
-                    outputs.push(None);
+        let Some(mut node) = recording.node.take() else { return Ok(None) };
+        let (mut running, mut with_history) = (0, 0usize);
+        for (at, t) in results.iter() {
+            if let Some(place) = self.place(*at, running) {
+                while node.outputs.len() < place as usize {
+                    node.outputs.push(None);
                 }
                 let flows = graph::is_differentiable(t);
                 with_history += usize::from(flows);
-                outputs.push(flows.then(|| OutputMeta::of(t)));
+                node.outputs.push(flows.then(|| OutputMeta::of(t)));
+                running += 1;
             }
-        });
-        if let Some(written) = &tape.written {
-            tape.kept.iter_mut().for_each(|kept| kept.overwritten(written));
         }
-        if saves {
-            self.save_results(&mut tape.kept, tape.active, results)?;
+        if let Some(kept) = node.function.kept_mut() {
+            if let Some(written) = &recording.written {
+                kept.iter_mut().for_each(|kept| kept.overwritten(written));
+            }
+            if saves {
+                self.save_results(kept, recording.active, results)?;
+            }
         }
-        let function = RuleFunction {
-            rule: self.rule,
-            lengths: tape.lengths.take(),
-            kept: Mutex::new(Some(std::mem::take(&mut tape.kept))),
-        };
-        let edges = std::mem::take(&mut tape.edges);
-        let node = Node::new(tape.sequence, edges, outputs, Some(self.name), tape.line, function);
-        let node = super::anomaly::noted(node);
+        let node = node.share();
         let filled = (!saves).then(|| node.clone());
         let node: Arc<Node> = node;
-        if let Some(written) = tape.written.take() {
+        if let Some(written) = recording.written.take() {
             view::rebase(&written, node)?;
             return Ok(filled);
         }
@@ -333,45 +404,46 @@ impl Recorder {
             if with_history == 0 { node.take() } else { node.clone() }
         };
         let mut running = 0;
-        results.tensors(&mut |at, t| {
-            if !differentiable(at) {
-                return;
-            }
-            let nr = place(at, running);
+        for (at, t) in results {
+            let Some(nr) = self.place(*at, running) else { continue };
+            running += 1;
             if graph::is_differentiable(t)
                 && let Some(node) = take()
             {
-                // a kernel that gives its operand as it is, or a view of what it has made itself
-                let view = matches!(self.form, Form::View { .. });
-                if t.requires_grad() && t.base().is_none() || t.base().is_some() && !view {
-                    *t = graph::cut(t);
-                }
-                t.come_from(Edge::new(node, nr));
-                if let Form::View { several } = self.form
-                    && t.base().is_some()
-                {
-                    t.set_view_version(t.writes());
-                    if several {
-                        t.set_creation(crate::tensor::history::Creation::Several);
-                    }
-                }
+                self.attach(t, Edge::new(node, nr));
             }
-            running += 1;
-        });
+        }
         Ok(filled)
     }
 
-    fn differentiable_output(&self, at: usize) -> bool {
-        self.rule.outputs.get(at).copied().unwrap_or(false)
+    /// Says of a result that it came from a node.
+    #[inline]
+    fn attach(&self, t: &mut Tensor, edge: Edge) {
+        let Form::View { several } = self.form else {
+            // a kernel that gives its operand as it is, or a view of what it has made itself
+            if t.requires_grad() || t.base().is_some() {
+                *t = graph::cut(t);
+            }
+            return t.come_from(edge);
+        };
+        if t.base().is_none() {
+            if t.requires_grad() {
+                *t = graph::cut(t);
+            }
+            return t.come_from(edge);
+        }
+        t.come_from(edge);
+        t.set_view_version(t.writes());
+        if several {
+            t.set_creation(crate::tensor::history::Creation::Several);
+        }
     }
 
-    /// The place of a result among the differentiable ones; results that a mask leaves out have
-    /// places all the same.
-    fn place(&self, at: usize, running: u32) -> u32 {
-        match self.gives_lists {
-            true => running,
-            false => (0..at).filter(|before| self.differentiable_output(*before)).count() as u32,
-        }
+    /// The place of a result among the differentiable ones, of which `running` came before.
+    #[inline]
+    fn place(&self, at: usize, running: u32) -> Option<u32> {
+        let place = self.places.get(at).copied().flatten()?;
+        Some(if self.gives_lists { running } else { place })
     }
 
     /// Keeps what the formulas need of the results.
@@ -379,40 +451,32 @@ impl Recorder {
         &self,
         kept: &mut AllKept,
         active: u64,
-        results: &mut dyn Results,
+        results: &mut [(usize, &mut Tensor)],
     ) -> Result<()> {
+        if !self.saves_after {
+            return Ok(());
+        }
         // own results are kept without their history, which is the node itself
-        for (save, kept) in self.rule.saves.iter().zip(kept) {
-            if let (What::Argument(at), Kept::Tensor(t)) = (save.what, &mut *kept)
-                && at > 0
+        for (saver, kept) in self.savers.iter().zip(kept) {
+            if let (How::Operand { at, .. }, Kept::Tensor(t)) = (saver.how, &mut *kept)
                 && self.schema.args[at].is_write()
             {
                 t.written();
             }
-            let What::Result(of) = save.what else { continue };
-            if save.users & active == 0 {
+            let What::Result(of) = saver.what else { continue };
+            if saver.users & active == 0 {
                 continue;
             }
-            let (mut nr, mut failed) = (0, None);
-            results.tensors(&mut |at, t| {
-                if at == of {
-                    let nr = self.place(at, nr);
-                    let saved = match self.differentiable_output(at) && graph::is_differentiable(t)
-                    {
-                        true => SavedTensor::result(t, nr),
-                        false => SavedTensor::plain_result(t),
-                    };
-                    match saved {
-                        Ok(saved) => *kept = Kept::Tensor(saved),
-                        Err(e) => failed = Some(e),
-                    }
+            let mut running = 0;
+            for (at, t) in results.iter() {
+                let place = self.place(*at, running);
+                running += u32::from(place.is_some());
+                if *at == of {
+                    *kept = Kept::Tensor(match place.filter(|_| graph::is_differentiable(t)) {
+                        Some(nr) => SavedTensor::result(t, nr)?,
+                        None => SavedTensor::plain_result(t)?,
+                    });
                 }
-                if self.differentiable_output(at) {
-                    nr += 1;
-                }
-            });
-            if let Some(e) = failed {
-                return Err(e);
             }
         }
         Ok(())
@@ -432,6 +496,10 @@ pub(crate) struct RuleFunction {
 impl RuleFunction {
     fn kept(&self) -> MutexGuard<'_, Option<AllKept>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn kept_mut(&mut self) -> Option<&mut AllKept> {
+        self.kept.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut()
     }
 }
 
@@ -489,8 +557,7 @@ impl Function for RuleFunction {
     }
 
     fn holds(&mut self) -> bool {
-        let kept = self.kept.get_mut().unwrap_or_else(PoisonError::into_inner);
-        kept.as_ref().is_some_and(keeps)
+        self.kept_mut().is_some_and(|kept| keeps(kept))
     }
 
     fn release(&self) {

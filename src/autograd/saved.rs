@@ -13,7 +13,7 @@ use super::leaf;
 use super::rule::{Options, Saved, What};
 use super::view;
 use crate::dispatch::Value;
-use crate::dispatch::around::Given;
+use crate::dispatch::around::Call;
 use crate::error::Result;
 use crate::modes::{functionalize, tracer};
 use crate::tensor::Tensor;
@@ -229,41 +229,45 @@ fn writes(t: &Tensor) -> u64 {
     }
 }
 
-/// Keeps an argument, or what a formula asks of it.
-pub(crate) fn keep(what: What, given: &dyn Given<'_>, unchecked: bool) -> Result<Kept> {
-    let of_tensor = |at, f: &dyn Fn(&Tensor) -> Saved| {
-        let mut found = Saved::None;
-        given.tensors(&mut |i, t| {
-            if i == at {
-                found = f(t);
-            }
-        });
-        Kept::Plain(found)
-    };
+/// What a formula asks of a tensor other than the tensor itself.
+#[inline]
+pub(crate) fn fact(what: What, t: &Tensor) -> Saved {
+    match what {
+        What::Sizes(_) => Saved::Ints(t.sizes().to_vec()),
+        What::Strides(_) => Saved::Ints(t.strides().to_vec()),
+        What::DType(_) => Saved::DType(t.dtype()),
+        What::StorageOffset(_) => Saved::Int(t.offset()),
+        What::Dim(_) => Saved::Int(t.dim() as i64),
+        What::Options(_) => Saved::Options(Options { dtype: t.dtype(), device: t.device() }),
+        What::Argument(_) | What::AllSizes(_) | What::AllDTypes(_) | What::Result(_) => Saved::None,
+    }
+}
+
+/// Keeps what a formula asks of an argument that is no single tensor; what it asks of one is
+/// [`SavedTensor::operand`] and [`fact`]. `declared` is the type in the schema.
+pub(crate) fn keep(
+    what: What,
+    call: &Call<'_>,
+    declared: &SchemaType,
+    unchecked: bool,
+) -> Result<Kept> {
     Ok(match what {
-        What::Argument(at) => return keep_value(given.value(at), unchecked),
-        What::Sizes(at) => of_tensor(at, &|t| Saved::Ints(t.sizes().to_vec())),
-        What::Strides(at) => of_tensor(at, &|t| Saved::Ints(t.strides().to_vec())),
-        What::DType(at) => of_tensor(at, &|t| Saved::DType(t.dtype())),
-        What::StorageOffset(at) => of_tensor(at, &|t| Saved::Int(t.offset())),
-        What::Dim(at) => of_tensor(at, &|t| Saved::Int(t.dim() as i64)),
-        What::Options(at) => {
-            of_tensor(at, &|t| Saved::Options(Options { dtype: t.dtype(), device: t.device() }))
+        What::Argument(at) => {
+            return Ok(as_declared(keep_value(call.value(at), unchecked)?, declared));
         }
         What::AllSizes(at) => {
-            let all = given.value(at).tensors().map(|t| t.sizes().to_vec()).collect();
+            let all = call.value(at).tensors().map(|t| t.sizes().to_vec()).collect();
             Kept::Plain(Saved::AllSizes(all))
         }
         What::AllDTypes(at) => {
-            let all = given.value(at).tensors().map(Tensor::dtype).collect();
+            let all = call.value(at).tensors().map(Tensor::dtype).collect();
             Kept::Plain(Saved::AllDTypes(all))
         }
-        // it does not exist yet
-        What::Result(_) => Kept::NOTHING,
+        _ => Kept::NOTHING,
     })
 }
 
-/// What [`keep`] keeps, as formulas see it, of a call that has been made.
+/// What nodes keep, as formulas see it, of a call that has been made.
 pub(crate) fn plain(
     what: What,
     args: &[Value],
@@ -277,10 +281,6 @@ pub(crate) fn plain(
             _ => all.next().map_or(Saved::None, Saved::Tensor),
         });
     }
-    let of_tensor = |at: usize, f: &dyn Fn(&Tensor) -> Saved| match args.get(at) {
-        Some(Value::Tensor(t)) => f(t),
-        _ => Saved::None,
-    };
     let tensors = |at: usize| args.get(at).into_iter().flat_map(Value::tensors);
     Ok(match what {
         What::Argument(at) => match args.get(at) {
@@ -294,22 +294,23 @@ pub(crate) fn plain(
             },
             None => Saved::None,
         },
-        What::Sizes(at) => of_tensor(at, &|t| Saved::Ints(t.sizes().to_vec())),
-        What::Strides(at) => of_tensor(at, &|t| Saved::Ints(t.strides().to_vec())),
-        What::DType(at) => of_tensor(at, &|t| Saved::DType(t.dtype())),
-        What::StorageOffset(at) => of_tensor(at, &|t| Saved::Int(t.offset())),
-        What::Dim(at) => of_tensor(at, &|t| Saved::Int(t.dim() as i64)),
-        What::Options(at) => {
-            of_tensor(at, &|t| Saved::Options(Options { dtype: t.dtype(), device: t.device() }))
-        }
         What::AllSizes(at) => Saved::AllSizes(tensors(at).map(|t| t.sizes().to_vec()).collect()),
         What::AllDTypes(at) => Saved::AllDTypes(tensors(at).map(Tensor::dtype).collect()),
+        What::Sizes(at)
+        | What::Strides(at)
+        | What::DType(at)
+        | What::Dim(at)
+        | What::StorageOffset(at)
+        | What::Options(at) => match args.get(at) {
+            Some(Value::Tensor(t)) => fact(what, t),
+            _ => Saved::None,
+        },
         What::Result(_) => Saved::None,
     })
 }
 
 /// Keeps an argument.
-pub(crate) fn keep_value(value: Value, unchecked: bool) -> Result<Kept> {
+fn keep_value(value: Value, unchecked: bool) -> Result<Kept> {
     let operand = |t: &Tensor| SavedTensor::operand(t, unchecked);
     Ok(match value {
         Value::Tensor(t) => Kept::Tensor(operand(&t)?),
@@ -336,7 +337,7 @@ pub(crate) fn keep_value(value: Value, unchecked: bool) -> Result<Kept> {
 }
 
 /// A number kept as the type that the schema says, which its box does not tell.
-pub(crate) fn as_declared(kept: Kept, ty: &SchemaType) -> Kept {
+fn as_declared(kept: Kept, ty: &SchemaType) -> Kept {
     let scalar = matches!(ty.unwrap_optional(), SchemaType::Scalar);
     match kept {
         Kept::Plain(Saved::Int(n)) if scalar => Kept::Plain(Saved::Scalar(Scalar::Int(n))),

@@ -45,7 +45,7 @@ pub trait Arg: sealed::Sealed {
 
     /// Shows the tensors of the argument.
     #[doc(hidden)]
-    fn tensors<'a>(_item: Self::Item<'a>, _each: &mut dyn FnMut(&'a Tensor)) {}
+    fn tensors<'a>(_item: Self::Item<'a>, _each: &mut impl FnMut(&'a Tensor)) {}
 
     /// Turns a value that stands for this type into the form that [`Arg::unbox`] borrows from:
     /// an integer given for a float, `Tensor[]` for `Tensor?[]`, an int for a dtype.
@@ -68,7 +68,7 @@ pub trait RetValue: sealed::Sealed + Sized + 'static {
     fn from_value(value: Value) -> Option<Self>;
     /// Passes on the tensors.
     #[doc(hidden)]
-    fn tensors_mut(&mut self, _each: &mut dyn FnMut(&mut Tensor)) {}
+    fn tensors_mut<'a>(&'a mut self, _each: &mut impl FnMut(&'a mut Tensor)) {}
 }
 
 /// The whole return of a typed kernel: nothing, one value or a tuple.
@@ -81,7 +81,7 @@ pub trait Ret: Sized + 'static {
     fn pop_returns(stack: &mut Stack) -> Option<Self>;
     /// Passes on the tensors, each with the position of its return.
     #[doc(hidden)]
-    fn tensors_mut(&mut self, each: &mut dyn FnMut(usize, &mut Tensor));
+    fn tensors_mut<'a>(&'a mut self, each: &mut impl FnMut(usize, &'a mut Tensor));
 }
 
 macro_rules! by_value {
@@ -219,7 +219,7 @@ impl Arg for &Tensor {
         item.call_keys()
     }
 
-    fn tensors<'a>(item: &'a Tensor, each: &mut dyn FnMut(&'a Tensor)) {
+    fn tensors<'a>(item: &'a Tensor, each: &mut impl FnMut(&'a Tensor)) {
         each(item);
     }
 
@@ -245,7 +245,7 @@ impl Arg for Option<&Tensor> {
         item.map_or(DispatchKeySet::EMPTY, Tensor::call_keys)
     }
 
-    fn tensors<'a>(item: Option<&'a Tensor>, each: &mut dyn FnMut(&'a Tensor)) {
+    fn tensors<'a>(item: Option<&'a Tensor>, each: &mut impl FnMut(&'a Tensor)) {
         item.into_iter().for_each(each);
     }
 
@@ -274,7 +274,7 @@ impl Arg for &[Tensor] {
         union(item.iter())
     }
 
-    fn tensors<'a>(item: &'a [Tensor], each: &mut dyn FnMut(&'a Tensor)) {
+    fn tensors<'a>(item: &'a [Tensor], each: &mut impl FnMut(&'a Tensor)) {
         item.iter().for_each(each);
     }
 
@@ -309,7 +309,7 @@ impl Arg for &[Option<Tensor>] {
         union(item.iter().flatten())
     }
 
-    fn tensors<'a>(item: &'a [Option<Tensor>], each: &mut dyn FnMut(&'a Tensor)) {
+    fn tensors<'a>(item: &'a [Option<Tensor>], each: &mut impl FnMut(&'a Tensor)) {
         item.iter().flatten().for_each(each);
     }
 
@@ -403,7 +403,7 @@ macro_rules! ret_value {
             fn into_value(self) -> Value { self.into() }
             fn from_value($v: Value) -> Option<$t> { $from }
             $(
-                fn tensors_mut(&mut self, each: &mut dyn FnMut(&mut Tensor)) {
+                fn tensors_mut<'a>(&'a mut self, each: &mut impl FnMut(&'a mut Tensor)) {
                     let $own = self;
                     $tensors.for_each(each);
                 }
@@ -416,7 +416,7 @@ macro_rules! ret_value {
                 let value = stack.pop()?;
                 if stack.is_empty() { <$t as RetValue>::from_value(value) } else { None }
             }
-            fn tensors_mut(&mut self, each: &mut dyn FnMut(usize, &mut Tensor)) {
+            fn tensors_mut<'a>(&'a mut self, each: &mut impl FnMut(usize, &'a mut Tensor)) {
                 RetValue::tensors_mut(self, &mut |t| each(0, t));
             }
         }
@@ -459,7 +459,7 @@ impl Ret for () {
         stack.is_empty().then_some(())
     }
 
-    fn tensors_mut(&mut self, _each: &mut dyn FnMut(usize, &mut Tensor)) {}
+    fn tensors_mut<'a>(&'a mut self, _each: &mut impl FnMut(usize, &'a mut Tensor)) {}
 }
 
 macro_rules! ret_tuple {
@@ -479,7 +479,7 @@ macro_rules! ret_tuple {
             }
 
             #[allow(unused_assignments)]
-            fn tensors_mut(&mut self, each: &mut dyn FnMut(usize, &mut Tensor)) {
+            fn tensors_mut<'a>(&'a mut self, each: &mut impl FnMut(usize, &'a mut Tensor)) {
                 let ($($v,)*) = self;
                 let mut i = 0;
                 $(

@@ -8,6 +8,7 @@ use super::tls::BelowAutograd;
 use super::value::Value;
 use crate::error::Result;
 use crate::tensor::Tensor;
+use smallvec::SmallVec;
 use straightline_catalog::keyset::DispatchKeySet;
 
 /// What wraps calls: the autograd kernels.
@@ -16,51 +17,49 @@ pub trait Around: Send + Sync + 'static {
     type Kept: Default;
 
     /// Before the rest of a call. Says whether anything follows after it.
-    fn before(
-        &self,
-        op: OperatorHandle,
-        given: &dyn Given<'_>,
-        kept: &mut Self::Kept,
-    ) -> Result<bool>;
+    fn before(&self, call: &Call<'_>, kept: &mut Self::Kept) -> Result<bool>;
 
-    /// After it.
+    /// After it, with its results as [`Call::operands`] has the operands.
     fn after(
         &self,
         op: OperatorHandle,
         kept: &mut Self::Kept,
-        results: &mut dyn Results,
+        results: &mut [(usize, &mut Tensor)],
     ) -> Result<()>;
 }
 
-/// The arguments of a call.
-pub trait Given<'c> {
-    /// Passes on the tensors, each with the position of its argument.
-    fn tensors(&self, each: &mut dyn FnMut(usize, &'c Tensor));
-    /// An argument, boxed.
-    fn value(&self, at: usize) -> Value;
+/// A call, as what wraps it sees it.
+pub struct Call<'c> {
+    /// The operator.
+    pub op: OperatorHandle,
+    /// The tensors, those of lists one by one, each with the position of its argument.
+    pub operands: &'c [(usize, &'c Tensor)],
+    arguments: &'c dyn Arguments,
 }
 
-/// The results of a call.
-pub trait Results {
-    /// Passes on the tensors, each with the position of its return.
-    fn tensors(&mut self, each: &mut dyn FnMut(usize, &mut Tensor));
+impl<'c> Call<'c> {
+    /// An argument, boxed.
+    pub fn value(&self, at: usize) -> Value {
+        self.arguments.value(at)
+    }
+
+    /// The tensor that is an argument; of a list, the last one.
+    #[inline]
+    pub fn tensor(&self, at: usize) -> Option<&'c Tensor> {
+        self.operands.iter().rev().find(|(position, _)| *position == at).map(|(_, t)| *t)
+    }
+}
+
+/// The arguments of a call, of whatever types.
+trait Arguments {
+    fn value(&self, at: usize) -> Value;
 }
 
 struct Items<'c, A: Args>(A::Items<'c>);
 
-impl<'c, A: Args> Given<'c> for Items<'c, A> {
-    fn tensors(&self, each: &mut dyn FnMut(usize, &'c Tensor)) {
-        A::tensors(self.0, each);
-    }
-
+impl<A: Args> Arguments for Items<'_, A> {
     fn value(&self, at: usize) -> Value {
         A::value(self.0, at)
-    }
-}
-
-impl<R: Ret> Results for R {
-    fn tensors(&mut self, each: &mut dyn FnMut(usize, &mut Tensor)) {
-        self.tensors_mut(each);
     }
 }
 
@@ -79,14 +78,20 @@ impl<W: Around> Wrapped<W> {
         items: A::Items<'_>,
     ) -> Result<R> {
         let mut kept = W::Kept::default();
-        let follows = self.around.before(self.op, &Items::<A>(items), &mut kept)?;
+        let mut operands = SmallVec::<[_; 4]>::new();
+        A::tensors(items, &mut |at, t| operands.push((at, t)));
+        let arguments = &Items::<A>(items);
+        let call = Call { op: self.op, operands: &operands, arguments };
+        let follows = self.around.before(&call, &mut kept)?;
         let below = keys & DispatchKeySet::AFTER_AUTOGRAD;
         let mut results: R = {
             let _below = BelowAutograd::enter();
             TypedHandle::<A, R>::of(self.op).redispatch(below, items)?
         };
         if follows {
-            self.around.after(self.op, &mut kept, &mut results)?;
+            let mut tensors = SmallVec::<[_; 2]>::new();
+            results.tensors_mut(&mut |at, t| tensors.push((at, t)));
+            self.around.after(self.op, &mut kept, &mut tensors)?;
         }
         Ok(results)
     }

@@ -45,7 +45,7 @@ pub trait Args: super::arg::sealed::Sealed {
 
     /// Passes on the tensors of the arguments, each with the position of its argument.
     #[doc(hidden)]
-    fn tensors<'a>(items: Self::Items<'a>, each: &mut dyn FnMut(usize, &'a Tensor));
+    fn tensors<'a>(items: Self::Items<'a>, each: &mut impl FnMut(usize, &'a Tensor));
 
     /// The argument at a position, boxed.
     #[doc(hidden)]
@@ -434,8 +434,9 @@ macro_rules! arity {
                 Ok(($($a,)*))
             }
 
+            #[inline(always)]
             #[allow(unused_mut, unused_variables, unused_assignments)]
-            fn tensors<'a>(items: Self::Items<'a>, each: &mut dyn FnMut(usize, &'a Tensor)) {
+            fn tensors<'a>(items: Self::Items<'a>, each: &mut impl FnMut(usize, &'a Tensor)) {
                 let mut i = 0;
                 let ($($a,)*) = items;
                 $(

@@ -139,5 +139,6 @@ impl<T: ScriptClass> Ret for Arc<T> {
         if stack.is_empty() { RetValue::from_value(value) } else { None }
     }
 
-    fn tensors_mut(&mut self, _each: &mut dyn FnMut(usize, &mut crate::tensor::Tensor)) {}
+    fn tensors_mut<'a>(&'a mut self, _each: &mut impl FnMut(usize, &'a mut crate::tensor::Tensor)) {
+    }
 }

@@ -14,6 +14,7 @@ use super::Tensor;
 use crate::error::Result;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
+use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -243,6 +244,81 @@ impl<F: Function + 'static> Node<F> {
             hooks: OnceLock::new(),
             function,
         }
+    }
+}
+
+/// A node that is being made, which nobody else has.
+///
+/// It is filled in where it will stay: a node of some 400 bytes that is built on the stack and then
+/// moved costs as much as the rest of a recording call.
+pub(crate) struct Fresh<F: Function + 'static>(Arc<Node<F>>);
+
+impl<F: Function + 'static> Fresh<F> {
+    /// A node without edges and outputs.
+    #[inline]
+    pub(crate) fn new(
+        sequence: u64,
+        op: Option<&'static str>,
+        line: Option<&'static Location<'static>>,
+        function: F,
+    ) -> Fresh<F> {
+        Count::add(1);
+        let node = Arc::<Node<F>>::new_uninit();
+        let place = Arc::as_ptr(&node).cast_mut();
+        // SAFETY: the memory is that of the only handle, and is initialised by the write.
+        unsafe {
+            (*place).write(Node {
+                sequence,
+                depth: 0,
+                edges: SmallVec::new(),
+                outputs: SmallVec::new(),
+                op,
+                line,
+                during: None,
+                hooks: OnceLock::new(),
+                function,
+            });
+            Fresh(node.assume_init())
+        }
+    }
+
+    /// The node, which stays as it is from now on.
+    #[inline]
+    pub(crate) fn share(self) -> Arc<Node<F>> {
+        self.0
+    }
+
+    /// Adds an edge to a leaf.
+    #[inline]
+    pub(crate) fn lead_to_leaf(&mut self, leaf: Tensor) {
+        self.depth = self.depth.max(1);
+        self.edges.push(Some(Edge::leaf(leaf)));
+    }
+
+    /// Adds an edge.
+    #[inline]
+    pub(crate) fn lead_to(&mut self, edge: Option<Edge>) {
+        if let Some(edge) = &edge {
+            self.depth = self.depth.max(edge.depth() + 1);
+        }
+        self.edges.push(edge);
+    }
+}
+
+impl<F: Function + 'static> Deref for Fresh<F> {
+    type Target = Node<F>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Node<F> {
+        &self.0
+    }
+}
+
+impl<F: Function + 'static> DerefMut for Fresh<F> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Node<F> {
+        // SAFETY: the only handle to the node, borrowed exclusively: `share` alone gives it away.
+        unsafe { &mut *Arc::as_ptr(&self.0).cast_mut() }
     }
 }
 

@@ -8,7 +8,7 @@ use super::super::saved::{self, old_value};
 use super::by_gradient::{Pulled, through};
 use super::refusal::{explained, refusal};
 use super::tangent::{self, Carrying};
-use crate::dispatch::around::{Given, Results};
+use crate::dispatch::around::Call;
 use crate::dispatch::{BelowAutograd, OperatorHandle, Value};
 use crate::error::Result;
 use crate::ops::aten;
@@ -41,9 +41,9 @@ pub(crate) struct Operator {
 }
 
 /// Collects the tangents of the operands. `None` if there are none that matter.
-pub(crate) fn begin(operator: &Operator, given: &dyn Given<'_>) -> Result<Option<Box<Pushing>>> {
+pub(crate) fn begin(operator: &Operator, call: &Call<'_>) -> Result<Option<Box<Pushing>>> {
     let Operator { rule, schema, .. } = operator;
-    let mut args: Vec<Value> = (0..schema.args.len()).map(|at| given.value(at)).collect();
+    let mut args: Vec<Value> = (0..schema.args.len()).map(|at| call.value(at)).collect();
     let (mut level, mut fitting) = (None, true);
     let mut tangents = Vec::with_capacity(args.len());
     for (at, value) in args.iter().enumerate() {
@@ -108,11 +108,14 @@ fn reads_old(rule: &Rule) -> bool {
 }
 
 /// Gives the results of a call their tangents.
-pub(crate) fn end(operator: &Operator, pushing: &Pushing, results: &mut dyn Results) -> Result<()> {
+pub(crate) fn end(
+    operator: &Operator,
+    pushing: &Pushing,
+    results: &mut [(usize, &mut Tensor)],
+) -> Result<()> {
     let Operator { rule, form, .. } = operator;
     // what a formula may read, and what gets a tangent
-    let mut whole: Vec<(usize, Tensor)> = Vec::new();
-    results.tensors(&mut |at, t| whole.push((at, t.clone())));
+    let whole: Vec<(usize, Tensor)> = results.iter().map(|(at, t)| (*at, (*t).clone())).collect();
     let differentiable = |at: &usize| rule.outputs.get(*at).copied().unwrap_or(false);
     let all: Vec<(usize, Tensor)> =
         whole.iter().filter(|(at, _)| differentiable(at)).cloned().collect();
@@ -147,11 +150,11 @@ pub(crate) fn end(operator: &Operator, pushing: &Pushing, results: &mut dyn Resu
     }
     drop(rest);
     let mut fitted = fitted.into_iter();
-    results.tensors(&mut |at, t| {
-        if !rule.outputs.get(at).copied().unwrap_or(false) {
-            return;
+    for (at, t) in results {
+        if !rule.outputs.get(*at).copied().unwrap_or(false) {
+            continue;
         }
-        let Some(tangent) = fitted.next().flatten() else { return };
+        let Some(tangent) = fitted.next().flatten() else { continue };
         if pushing.args.iter().flat_map(Value::tensors).any(|a| a.same_handle(t)) {
             // a kernel that gives its operand as it is
             let own = graph::cut(t);
@@ -160,10 +163,10 @@ pub(crate) fn end(operator: &Operator, pushing: &Pushing, results: &mut dyn Resu
             {
                 graph::set_edge(&own, edge);
             }
-            *t = own;
+            **t = own;
         }
         t.set_tangent(tangent, &pushing.level);
-    });
+    }
     Ok(())
 }
 
