@@ -21,7 +21,7 @@ mod saved;
 
 use kernels::{kernel_path, kernels};
 use methods::Methods;
-use op::{Declared, Table, held_around};
+use op::{Declared, Table, held_around, whole};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use straightline_catalog::entry::{ENTRIES, Entry};
@@ -77,11 +77,11 @@ fn kernels_only(entry: &Entry, table: &mut Table) -> Result<(), String> {
         if key == "BackendSelect" {
             return Err("BackendSelect is generated from the schema: register it there".into());
         }
-        let whole = match !entry.op.facts().mutable && held_around(entry, &key, &kernel) {
-            true => ".whole(0)",
-            false => "",
+        let held = match !entry.op.facts().mutable && held_around(entry, &key, &kernel) {
+            true => whole(&key, 0),
+            false => String::new(),
         };
-        rows.push((key, kernel_path(&kernel), whole.to_string()));
+        rows.push((key, kernel_path(&kernel), held));
     }
     table.push(entry, &rows);
     Ok(())

@@ -184,7 +184,7 @@ impl<'a> Declared<'a> {
             .iter()
             .map(|(key, path)| {
                 let whole = match self.is_whole(key, path) {
-                    true => format!(".whole({:#b})", self.written()),
+                    true => whole(key, self.written()),
                     false => String::new(),
                 };
                 (key.clone(), self.kernel(key, path), whole)
@@ -407,6 +407,13 @@ pub(crate) fn held_around(entry: &Entry, key: &str, path: &str) -> bool {
     };
     let args = &entry.op.schema().args;
     has_steps && runs(key) && args.iter().any(|a| a.ty.is_dispatch_relevant())
+}
+
+/// What makes a kernel one whose operands are held around it.
+pub(crate) fn whole(key: &str, written: u64) -> String {
+    // the parts of others are differentiated one by one, and views among them are theirs
+    let stands_alone = key != "CompositeImplicitAutograd";
+    format!(".whole({written:#b}, {stands_alone})")
 }
 
 /// The rows of the table that registers the operators, each an item of its own: the compiler's

@@ -122,7 +122,7 @@ pub(super) trait BoxedCall: Send + Sync {
     fn call(&self, op: OperatorHandle, keys: DispatchKeySet, stack: &mut Stack) -> Result<()>;
 
     /// [`Kernel::whole`] of a typed function; `None` of one on the stack.
-    fn whole(self: Arc<Self>, written: u64) -> Option<Kernel>;
+    fn whole(self: Arc<Self>, written: u64, stands_alone: bool) -> Option<Kernel>;
 }
 
 /// What a trampoline reads: the function itself. Kept alive, and nothing else, by its kernel.
@@ -152,9 +152,9 @@ impl<A: Args + 'static, R: Ret> BoxedCall for Typed<A, R> {
         Ok(())
     }
 
-    fn whole(self: Arc<Self>, written: u64) -> Option<Kernel> {
+    fn whole(self: Arc<Self>, written: u64, stands_alone: bool) -> Option<Kernel> {
         let functor = address(&*self.functor);
-        let whole = Whole::new(written, self.f, functor, self);
+        let whole = Whole::new(written, stands_alone, self.f, functor, self);
         // SAFETY: a trampoline of these types that reads a `Whole`; `self.f` is one of them, and
         // its functor is kept.
         Some(unsafe { Kernel::typed::<A, R>(A::whole::<R>(), Box::new(whole)) })
@@ -206,7 +206,7 @@ impl Kernel {
                 (self.0)(op, keys, stack)
             }
 
-            fn whole(self: Arc<Self>, _written: u64) -> Option<Kernel> {
+            fn whole(self: Arc<Self>, _: u64, _: bool) -> Option<Kernel> {
                 None
             }
         }
@@ -259,9 +259,10 @@ impl Kernel {
 
     /// The kernel of a typed function that is made of several kernels: the operands are held from
     /// the first of them to the last, exclusively at the positions whose bits are set in `written`
-    /// (`access::whole`). A boxed kernel has to do that itself.
-    pub(crate) fn whole(self, written: u64) -> Kernel {
-        self.boxed.clone().whole(written).unwrap_or(self)
+    /// (`access::whole`). A boxed kernel has to do that itself. What `stands_alone` comes out as no
+    /// view, though the last of them may have been one.
+    pub(crate) fn whole(self, written: u64, stands_alone: bool) -> Kernel {
+        self.boxed.clone().whole(written, stands_alone).unwrap_or(self)
     }
 
     /// The kernel for calls that record alone: others pass by its key.

@@ -1,5 +1,6 @@
 //! Kernels made of several kernels, which hold their operands from the first of them to the last.
 
+use super::arg::Ret;
 use super::kernel::{Args, BoxedCall, Erased};
 use super::value::Value;
 use crate::error::Result;
@@ -13,6 +14,8 @@ use straightline_catalog::schema::FunctionSchema;
 pub(super) struct Whole {
     /// The positions of the arguments that are written.
     written: u64,
+    /// What the function gives is no view.
+    stands_alone: bool,
     f: Erased,
     functor: *const (),
     /// Owns the functor.
@@ -29,19 +32,21 @@ impl Whole {
     /// `functor` is the one of the trampoline `f`, and lives as long as `kernel`.
     pub(super) fn new(
         written: u64,
+        stands_alone: bool,
         f: Erased,
         functor: *const (),
         kernel: Arc<dyn BoxedCall>,
     ) -> Whole {
-        Whole { written, f, functor, _kernel: kernel }
+        Whole { written, stands_alone, f, functor, _kernel: kernel }
     }
 
-    /// Takes the operands and calls the function.
+    /// Takes the operands and calls the function. Where that makes its result as a view of a tensor
+    /// of its own, the result loses the base, of which nobody knows.
     ///
     /// # Safety
     ///
     /// The function was made for `A` and `R`.
-    pub(super) unsafe fn run<A: Args, R>(
+    pub(super) unsafe fn run<A: Args, R: Ret>(
         &self,
         keys: DispatchKeySet,
         items: A::Items<'_>,
@@ -50,7 +55,13 @@ impl Whole {
         A::tensors(items, &mut |i, t| operands.push(self.written >> i & 1 == 1, t));
         let _whole = operands.take()?;
         // SAFETY: the caller's, and `_kernel` keeps the functor.
-        unsafe { A::invoke(self.f, self.functor, keys, items) }
+        let mut results = unsafe { A::invoke::<R>(self.f, self.functor, keys, items)? };
+        results.tensors_mut(&mut |_, t| {
+            if self.stands_alone && t.base().is_some() && !operands.contain(t) {
+                t.lose_base();
+            }
+        });
+        Ok(results)
     }
 }
 
@@ -66,6 +77,10 @@ impl<'a> Operands<'a> {
             true => self.written.push(t),
             false => self.read.push(t),
         }
+    }
+
+    fn contain(&self, t: &Tensor) -> bool {
+        self.written.iter().chain(&self.read).any(|operand| operand.same_handle(t))
     }
 
     fn take(&self) -> Result<access::Whole<'a>> {

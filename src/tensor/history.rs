@@ -316,7 +316,7 @@ impl Tensor {
 
     /// The same tensor, fresh from a view operator, as a view of another one.
     #[inline]
-    pub(crate) fn into_view_of(self, of: &Tensor, kind: Kind, recording: bool) -> Tensor {
+    pub(crate) fn into_view_of(mut self, of: &Tensor, kind: Kind, recording: bool) -> Tensor {
         let base = match of.base() {
             Some(base) if kind == Kind::Strided && of.view_kind() == Kind::Strided => base,
             _ => of,
@@ -334,34 +334,33 @@ impl Tensor {
             creation: AtomicU8::new(creation as u8),
             version: AtomicU64::new(version),
             apart: AtomicBool::new(apart),
-        })
+        });
+        self
     }
 
     /// The same tensor, fresh from an operator, without the base that a view operator gave it.
     #[inline]
-    pub(crate) fn into_no_view(self) -> Tensor {
-        match self.base() {
-            Some(_) => self.become_view(View::none()),
-            None => self,
+    pub(crate) fn into_no_view(mut self) -> Tensor {
+        self.lose_base();
+        self
+    }
+
+    /// [`Tensor::into_no_view`] where it lies.
+    #[inline]
+    pub(crate) fn lose_base(&mut self) {
+        if self.base().is_some() {
+            self.become_view(View::none());
         }
     }
 
     #[inline]
-    fn become_view(mut self, view: View) -> Tensor {
-        match self.0.get_mut() {
-            Some(inner) => {
-                inner.view = view;
-                self
-            }
+    fn become_view(&mut self, view: View) {
+        if self.0.get_mut().is_none() {
             // somebody else knows it: it is what it is
-            None => {
-                let i = self.inner();
-                let mut other = self.with_keys(i.keys.get());
-                if let Some(inner) = other.0.get_mut() {
-                    inner.view = view;
-                }
-                other
-            }
+            *self = self.with_keys(self.inner().keys.get());
+        }
+        if let Some(inner) = self.0.get_mut() {
+            inner.view = view;
         }
     }
 }

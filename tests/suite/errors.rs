@@ -352,7 +352,8 @@ fn a_gradient_of_other_steps_than_the_layers_is_an_error() -> Result<()> {
     let x = Tensor::ones([4, 2, 3])?;
     let (w_ih, w_hh, bias) = (Tensor::ones([20, 3])?, Tensor::ones([20, 5])?, Tensor::ones([20])?);
     let state = Tensor::zeros([1, 2, 5])?;
-    let (lstm, hidden) = (2, 5);
+    // of a network of two layers in both directions: PyTorch says so at each of them
+    let (lstm, hidden, layers, bidirectional) = (2, 5, 2, true);
     let (y, h, c, workspace) = aten::mkldnn_rnn_layer(
         &x,
         &w_ih,
@@ -365,9 +366,9 @@ fn a_gradient_of_other_steps_than_the_layers_is_an_error() -> Result<()> {
         &[],
         lstm,
         hidden,
-        1,
+        layers,
         true,
-        false,
+        bidirectional,
         false,
         true,
     )?;
@@ -389,10 +390,10 @@ fn a_gradient_of_other_steps_than_the_layers_is_an_error() -> Result<()> {
             false,
             lstm,
             hidden,
-            1,
+            layers,
             true,
             true,
-            false,
+            bidirectional,
             &[],
             false,
             &workspace,

@@ -205,9 +205,8 @@ pub(crate) fn nan_to_num(
 ) -> Result<Tensor> {
     if x.dtype().is_complex() {
         let parts = crate::ops::pointwise::complex::view_as_real(x)?;
-        return crate::ops::pointwise::complex::view_as_complex(&nan_to_num(
-            &parts, nan, posinf, neginf,
-        )?);
+        let mended = nan_to_num(&parts, nan, posinf, neginf)?;
+        return Ok(crate::ops::pointwise::complex::view_as_complex(&mended)?.into_no_view());
     }
     if !x.dtype().is_floating() {
         return copy::clone(x, None);

@@ -6,7 +6,8 @@ use super::double;
 use super::grads;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
-use straightline::dispatch::{Value, call_count, operator};
+use straightline::dispatch::schema::FunctionSchema;
+use straightline::dispatch::{DispatchKey, Value, call_count, operator};
 use straightline::ops::aten;
 use straightline::{Device, Tensor, compile};
 
@@ -59,6 +60,7 @@ pub(crate) fn run(case: &Case, mode: Mode) -> Result<(), String> {
     match mode {
         Mode::Eager => {
             let outs = eager(case).map_err(|e| e.to_string())?;
+            stand_alone(case, &outs)?;
             recorded(case, &outs)
         }
         Mode::Meta => {
@@ -75,6 +77,24 @@ fn eager(case: &Case) -> straightline::Result<Vec<Value>> {
     let mut stack = case.stack.clone();
     operator(&case.op)?.call_boxed(&mut stack)?;
     Ok(stack)
+}
+
+/// What a differentiable operator other than a view gives is no view, whatever its kernel makes it of:
+/// a later write into it would ask for the history of a base that nobody knows.
+fn stand_alone(case: &Case, outs: &[Value]) -> Result<(), String> {
+    let op = operator(&case.op).map_err(|e| e.to_string())?;
+    let composite = op.has_kernel(DispatchKey::CompositeImplicitAutograd);
+    if op.schema().is_none_or(FunctionSchema::is_view)
+        || composite
+        || !op.has_kernel(DispatchKey::Autograd)
+    {
+        return Ok(());
+    }
+    let given = |t: &Tensor| case.stack.iter().flat_map(Value::tensors).any(|g| g.is_same(t));
+    match outs.iter().flat_map(Value::tensors).position(|t| t.base().is_some() && !given(t)) {
+        Some(at) => Err(format!("result {at} is a view of a tensor that the kernel made")),
+        None => Ok(()),
+    }
 }
 
 /// Compares a call on the case's own tensors with what PyTorch recorded.

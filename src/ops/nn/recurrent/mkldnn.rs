@@ -1,5 +1,5 @@
 //! One LSTM layer in one direction with its gradient, as PyTorch hands it to oneDNN
-//! (`mkldnn_rnn_layer`).
+//! (`mkldnn_rnn_layer`). How many layers and directions the whole network has does not matter to it.
 //!
 //! The workspace, which oneDNN fills for the gradient, is empty here: the gradient takes the gates
 //! anew from the inputs and the hidden states, all steps at once, and the cell states from them.
@@ -44,13 +44,11 @@ impl Layer {
         reverse: bool,
         mode: i64,
         hidden: i64,
-        layers: i64,
-        bidirectional: bool,
         batch_first: bool,
     ) -> Result<Layer> {
         ensure_not_implemented!(
-            mode == LSTM && layers == 1 && !bidirectional,
-            "mkldnn_rnn_layer runs one layer of an LSTM (mode {LSTM}) in one direction, got mode {mode}, {layers} layers and bidirectional {bidirectional}"
+            mode == LSTM,
+            "mkldnn_rnn_layer runs a layer of an LSTM (mode {LSTM}), got mode {mode}"
         );
         let dtype = x.dtype();
         ensure_dtype!(
@@ -158,15 +156,14 @@ pub(crate) fn layer(
     _batch_sizes: &[i64],
     mode: i64,
     hidden: i64,
-    layers: i64,
+    _layers: i64,
     _has_biases: bool,
-    bidirectional: bool,
+    _bidirectional: bool,
     batch_first: bool,
     _train: bool,
 ) -> Result<(Tensor, Tensor, Tensor, Tensor)> {
     let weights = [w_ih, w_hh, b_ih, b_hh];
-    let l =
-        Layer::new(x, weights, hx, cx, reverse, mode, hidden, layers, bidirectional, batch_first)?;
+    let l = Layer::new(x, weights, hx, cx, reverse, mode, hidden, batch_first)?;
     let order = l.order();
     ensure!(!order.is_empty(), "Expected sequence length to be larger than 0 in RNN");
     let steps = aten::unbind_int(&l.input_part()?, 0)?;
@@ -205,10 +202,10 @@ pub(crate) fn layer_backward(
     reverse: bool,
     mode: i64,
     hidden: i64,
-    layers: i64,
+    _layers: i64,
     _has_biases: bool,
     _train: bool,
-    bidirectional: bool,
+    _bidirectional: bool,
     _batch_sizes: &[i64],
     batch_first: bool,
     _workspace: &Tensor,
@@ -217,8 +214,7 @@ pub(crate) fn layer_backward(
         return Ok((None, None, None, None, None, None, None));
     }
     let weights = [w_ih, w_hh, b_ih, b_hh];
-    let l =
-        Layer::new(x, weights, hx, cx, reverse, mode, hidden, layers, bidirectional, batch_first)?;
+    let l = Layer::new(x, weights, hx, cx, reverse, mode, hidden, batch_first)?;
     let (order, wide) = (l.order(), l.dtype.opmath());
     let (batch, steps) = (l.h.sizes()[0], order.len());
     let in_time = |t: &Tensor| -> Result<Vec<Tensor>> {
