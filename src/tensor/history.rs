@@ -131,13 +131,19 @@ impl Tensor {
     }
 
     /// The keys that the tensor gives to a call: with the mark of those that record.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn call_keys(&self) -> DispatchKeySet {
         let keys = self.0.keys.marked();
         match &self.0.view.base {
             None => keys,
-            Some(base) => keys | (base.call_keys() & DispatchKeySet::RECORDS),
+            Some(base) => keys | base.mark(),
         }
+    }
+
+    /// The mark of a tensor that records, or whose base does.
+    #[inline(never)]
+    fn mark(&self) -> DispatchKeySet {
+        self.call_keys() & DispatchKeySet::RECORDS
     }
 
     /// Whether gradients are computed for this tensor: it is a leaf that asks for one

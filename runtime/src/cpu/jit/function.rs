@@ -7,7 +7,7 @@ use super::emit::{Emit, mem};
 use super::memory::{Code, CodeBuilder, FuncId};
 use super::nest::{ArgLayout, Context, Nest, Units};
 use super::status::Status;
-use super::x86::strip_of;
+use super::x86::{Vectors, strip_of};
 use crate::cpu::threads::sl_parallel_for;
 use cranelift_codegen::ir::{AbiParam, FuncRef, Function, InstBuilder, Signature, Value, types};
 use cranelift_codegen::isa::CallConv;
@@ -132,7 +132,8 @@ struct Unit<'s> {
     pool: ConstantPool,
     call_conv: CallConv,
     x64: bool,
-    wide: bool,
+    /// What strips use, if there are any.
+    wide: Option<Vectors>,
     clif: String,
     asm: String,
     code_bytes: usize,
@@ -159,10 +160,9 @@ pub fn compile(
         pool: ConstantPool::default(),
         call_conv: isa.default_call_conv(),
         x64: isa.name() == "x64",
-        wide: options.wide
-            && isa.name() == "x64"
-            && isa.default_call_conv() == CallConv::SystemV
-            && crate::cpu::math::isa().bits() == 512,
+        wide: Vectors::in_use().filter(|_| {
+            options.wide && isa.name() == "x64" && isa.default_call_conv() == CallConv::SystemV
+        }),
         clif: String::new(),
         asm: String::new(),
         code_bytes: 0,
@@ -216,8 +216,8 @@ impl Unit<'_> {
             };
             let mut f = KernelFacts::of(kernel);
             f.cut(schedule, kernel);
-            if self.wide {
-                self.strips(i, kernel, &mut f)?;
+            if let Some(vectors) = self.wide {
+                self.strips(i, kernel, &mut f, vectors)?;
             }
             let work = (kernel.points().max(0) as u64).saturating_mul(kernel.work_per_point);
             let parallel = work >= PARALLEL_WORK && Units::of(kernel).count > 1;
@@ -329,9 +329,10 @@ impl Unit<'_> {
         step: usize,
         kernel: &Kernel,
         facts: &mut KernelFacts,
+        vectors: Vectors,
     ) -> Result<(), JitError> {
         for (s, f) in facts.stages.iter_mut().enumerate() {
-            let Some((mut strip, code)) = strip_of(kernel, s, f) else {
+            let Some((mut strip, code)) = strip_of(kernel, s, f, vectors) else {
                 continue;
             };
             let name = format!("strip_{step}_{s}");
@@ -340,7 +341,7 @@ impl Unit<'_> {
             let id = self.builder.declare(&name, &sig)?;
             self.code_bytes += code.len();
             if self.options.keep_asm {
-                let _ = writeln!(self.asm, "; {name}: {} bytes, AVX-512", code.len());
+                let _ = writeln!(self.asm, "; {name}: {} bytes, {}", code.len(), vectors.name());
                 for line in code.chunks(32) {
                     for byte in line {
                         let _ = write!(self.asm, "{byte:02x}");

@@ -13,7 +13,7 @@
 //! | `nest`, `reduce`, `body` | loops of a kernel; reductions; one pass over a body's instructions |
 //! | `update` | values combined with elements in memory |
 //! | `arith`, `convert`, `access`, `math` | operations, casts, memory formats, the math functions |
-//! | `x86`, `wide` | 512-bit inner loops; how they are called |
+//! | `x86`, `wide` | inner loops in 256 or 512 bits; how they are called |
 //! | `emit`, `lanes`, `constants` | registers: what a value is and how it is moved |
 //! | `isa`, `memory`, `scratch`, `status` | the host, executable memory, scratch rows, error reports |
 

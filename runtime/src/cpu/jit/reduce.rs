@@ -12,9 +12,9 @@ use smallvec::{SmallVec, smallvec};
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{AxisId, Op, ReduceOp, Val};
 
-/// The chains of additions that a block of a strip is counted for: a multiple of every strip's
-/// step.
-const STRIP_SUMS: i64 = 64;
+/// How many chains of additions a sum is thought to have when its blocks are made: with fewer, the
+/// chains are as long and the blocks are more.
+const COUNTED_CHAINS: i64 = 64;
 
 impl Nest<'_, '_, '_, '_> {
     fn reduced_dtype(&self, s: usize, v: Val) -> DType {
@@ -245,7 +245,8 @@ impl Nest<'_, '_, '_, '_> {
         mut totals: Accumulators,
     ) -> Result<Accumulators, JitError> {
         let invariants = self.invariants(s, false)?;
-        let block = sum_block(extent / STRIP_SUMS) * STRIP_SUMS;
+        let chains = self.facts.stages[s].strip.as_ref().map_or(1, |strip| strip.chains);
+        let block = sum_block(extent / COUNTED_CHAINS) * chains;
         let mut done = 0;
         if extent >= 2 * block && self.sums_floats(s) {
             done = extent / block * block;

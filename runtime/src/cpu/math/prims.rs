@@ -168,20 +168,26 @@ pub trait Prims {
     /// (`vscalef`).
     #[inline(always)]
     fn scale(&mut self, x: Self::F, n: Self::F) -> Self::F {
-        let (magic, shift) = match self.width() {
-            Width::W32 => (12_582_912.0 + 254.0, 23),
-            Width::W64 => (6_755_399_441_055_744.0 + 2046.0, 52),
-        };
-        let magic = self.f(magic);
-        let t = self.add(n, magic);
-        let sum = self.bits(t);
-        let low = self.ishr_u(sum, 1);
-        let high = self.isub(sum, low);
-        let low = self.ishl(low, shift);
-        let high = self.ishl(high, shift);
-        let low = self.from_bits(low);
-        let high = self.from_bits(high);
-        let x = self.mul(x, low);
-        self.mul(x, high)
+        scale_in_steps(self, x, n)
     }
+}
+
+/// [`Prims::scale`] of other primitives.
+#[inline(always)]
+pub(crate) fn scale_in_steps<P: Prims + ?Sized>(p: &mut P, x: P::F, n: P::F) -> P::F {
+    let (magic, shift) = match p.width() {
+        Width::W32 => (12_582_912.0 + 254.0, 23),
+        Width::W64 => (6_755_399_441_055_744.0 + 2046.0, 52),
+    };
+    let magic = p.f(magic);
+    let t = p.add(n, magic);
+    let sum = p.bits(t);
+    let low = p.ishr_u(sum, 1);
+    let high = p.isub(sum, low);
+    let low = p.ishl(low, shift);
+    let high = p.ishl(high, shift);
+    let low = p.from_bits(low);
+    let high = p.from_bits(high);
+    let x = p.mul(x, low);
+    p.mul(x, high)
 }

@@ -1,6 +1,9 @@
 //! x86-64 machine code: the EVEX, VEX and integer instructions that strips are made of.
 
-/// The opcode map, prefix, and opcode of an EVEX instruction on 32-bit lanes.
+use super::vectors::Vectors;
+
+/// The opcode map, prefix, and opcode of an instruction on 32-bit lanes. Most are the same in EVEX
+/// and VEX; the others say which they belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Opcode {
     map: u8,
@@ -22,6 +25,7 @@ impl Opcode {
     pub(crate) const MAX: Opcode = op(1, 0, 0x5f);
     pub(crate) const SQRT: Opcode = op(1, 0, 0x51);
     pub(crate) const ROUND: Opcode = op(3, 1, 0x08);
+    /// EVEX.
     pub(crate) const SCALEF: Opcode = op(2, 1, 0x2c);
     pub(crate) const IADD: Opcode = op(1, 1, 0xfe);
     pub(crate) const ISUB: Opcode = op(1, 1, 0xfa);
@@ -33,7 +37,14 @@ impl Opcode {
     pub(crate) const CMP: Opcode = op(1, 0, 0xc2);
     pub(crate) const IGT: Opcode = op(1, 1, 0x66);
     pub(crate) const IEQ: Opcode = op(1, 1, 0x76);
+    /// EVEX: by a mask register.
     pub(crate) const BLEND: Opcode = op(2, 1, 0x65);
+    /// VEX: by the signs of the register that the immediate's upper half names.
+    pub(crate) const BLEND_SIGNS: Opcode = op(3, 1, 0x4a);
+    /// VEX: truth values, which are floats of all ones or all zeros.
+    pub(crate) const AND_TRUTH: Opcode = op(1, 0, 0x54);
+    pub(crate) const OR_TRUTH: Opcode = op(1, 0, 0x56);
+    pub(crate) const XOR_TRUTH: Opcode = op(1, 0, 0x57);
     pub(crate) const FMA132: Opcode = op(2, 1, 0x98);
     pub(crate) const FMA213: Opcode = op(2, 1, 0xa8);
     pub(crate) const FMA231: Opcode = op(2, 1, 0xb8);
@@ -43,7 +54,16 @@ impl Opcode {
     pub(crate) const STORE: Opcode = op(1, 0, 0x11);
     pub(crate) const MOVE: Opcode = op(1, 0, 0x28);
     pub(crate) const BROADCAST: Opcode = op(2, 1, 0x18);
-    /// Moves 128-bit quarters.
+    /// VEX: the lanes with a sign in the second operand.
+    pub(crate) const LOAD_PART: Opcode = op(2, 1, 0x2c);
+    pub(crate) const STORE_PART: Opcode = op(2, 1, 0x2e);
+    /// VEX: the lowest 32-bit lane to all.
+    pub(crate) const SPREAD: Opcode = op(2, 1, 0x58);
+    /// VEX: a 32-bit register to the lowest lane.
+    pub(crate) const FROM_GPR: Opcode = op(1, 1, 0x6e);
+    /// VEX: moves 128-bit halves.
+    pub(crate) const HALVES: Opcode = op(3, 1, 0x06);
+    /// EVEX: moves 128-bit quarters.
     pub(crate) const QUARTERS: Opcode = op(3, 1, 0x23);
     /// Moves lanes inside each quarter.
     pub(crate) const PERMUTE: Opcode = op(3, 1, 0x04);
@@ -71,8 +91,19 @@ pub(crate) enum Address {
     Base(Gpr, i32),
     /// `[base + index + disp]`
     Indexed(Gpr, Gpr, i32),
-    /// The constant pool's word at this position.
+    /// The constant pool from this word on.
     Pool(u32),
+}
+
+impl Address {
+    /// The fourth bits of index and base.
+    fn extensions(self) -> (u8, u8) {
+        match self {
+            Address::Pool(_) => (0, 0),
+            Address::Base(base, _) => (0, base.0 >> 3),
+            Address::Indexed(base, index, _) => (index.0 >> 3, base.0 >> 3),
+        }
+    }
 }
 
 /// The last source (or the destination in memory) of a vector instruction.
@@ -104,8 +135,9 @@ pub(crate) enum Mask {
 pub(crate) struct Label(usize);
 
 /// Machine code under construction.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Assembler {
+    pub(crate) vectors: Vectors,
     bytes: Vec<u8>,
     labels: Vec<Option<usize>>,
     /// Positions of 32-bit displacements relative to their end plus an immediate's length, and
@@ -116,13 +148,33 @@ pub(crate) struct Assembler {
 }
 
 impl Assembler {
-    /// The position of a word in the constant pool.
+    pub(crate) fn new(vectors: Vectors) -> Assembler {
+        Assembler {
+            vectors,
+            bytes: Vec::new(),
+            labels: Vec::new(),
+            jumps: Vec::new(),
+            pool_uses: Vec::new(),
+            pool: Vec::new(),
+        }
+    }
+
+    /// Where a constant is in the pool: one word where instructions repeat it in all lanes
+    /// themselves, as many as there are lanes otherwise.
     pub(crate) fn constant(&mut self, bits: u32) -> u32 {
-        let at = match self.pool.iter().position(|&w| w == bits) {
-            Some(i) => i,
+        match self.vectors {
+            Vectors::Zmm => self.words(&[bits]),
+            Vectors::Ymm => self.words(&[bits; Vectors::Ymm.lanes() as usize]),
+        }
+    }
+
+    /// Where words are in the pool, all of whose entries have one length.
+    pub(crate) fn words(&mut self, words: &[u32]) -> u32 {
+        let at = match self.pool.chunks_exact(words.len()).position(|w| w == words) {
+            Some(i) => i * words.len(),
             None => {
-                self.pool.push(bits);
-                self.pool.len() - 1
+                self.pool.extend(words);
+                self.pool.len() - words.len()
             }
         };
         at as u32
@@ -176,15 +228,40 @@ impl Assembler {
         }
     }
 
+    /// An instruction on whole vectors: `reg <- v, rm`. `v` is 0 if there is no such operand.
+    pub(crate) fn vector(&mut self, op: Opcode, reg: u8, v: u8, rm: Rm, imm: Option<u8>) {
+        match self.vectors {
+            Vectors::Ymm => self.vex(op, true, reg, v, rm, imm),
+            Vectors::Zmm => self.evex(op, Mask::None, reg, v, rm, imm),
+        }
+    }
+
+    /// A 256-bit (`long`) or 128-bit instruction: `reg <- v, rm`. `v` is 0 if there is no such
+    /// operand.
+    pub(crate) fn vex(&mut self, op: Opcode, long: bool, reg: u8, v: u8, rm: Rm, imm: Option<u8>) {
+        debug_assert!(reg < 16 && v < 16 && !matches!(rm, Rm::Bcst(_)), "VEX has no such operand");
+        let (x, b) = match rm {
+            Rm::Reg(r) => (0, r >> 3),
+            Rm::Mem(a) | Rm::Bcst(a) | Rm::Lane(a) => a.extensions(),
+        };
+        let not = |bit: u8| (bit & 1) ^ 1;
+        let last = (!v & 15) << 3 | u8::from(long) << 2 | op.pp;
+        if op.map == 1 && x == 0 && b == 0 {
+            self.bytes.extend([0xc5, not(reg >> 3) << 7 | last]);
+        } else {
+            let first = not(reg >> 3) << 7 | not(x) << 6 | not(b) << 5 | op.map;
+            self.bytes.extend([0xc4, first, last]);
+        }
+        self.bytes.push(op.code);
+        self.modrm(reg, rm, 1, usize::from(imm.is_some()));
+        self.bytes.extend(imm);
+    }
+
     /// A 512-bit instruction: `reg <- v, rm`. `v` is 0 if there is no such operand.
     pub(crate) fn evex(&mut self, op: Opcode, mask: Mask, reg: u8, v: u8, rm: Rm, imm: Option<u8>) {
         let (x, b) = match rm {
             Rm::Reg(r) => (r >> 4 & 1, r >> 3 & 1),
-            Rm::Mem(a) | Rm::Bcst(a) | Rm::Lane(a) => match a {
-                Address::Pool(_) => (0, 0),
-                Address::Base(base, _) => (0, base.0 >> 3),
-                Address::Indexed(base, index, _) => (index.0 >> 3, base.0 >> 3),
-            },
+            Rm::Mem(a) | Rm::Bcst(a) | Rm::Lane(a) => a.extensions(),
         };
         let not = |bit: u8| (bit & 1) ^ 1;
         let (k, z) = match mask {

@@ -1,6 +1,8 @@
-//! The body of a strip: straight-line SSA on vectors of 16 `f32` (or `i32`) lanes and on masks.
+//! The body of a strip: straight-line SSA on vectors of `f32` (or `i32`) lanes and on masks.
 
 use super::encode::Opcode;
+use super::vectors::Vectors;
+use crate::cpu::math::prims::scale_in_steps;
 use crate::cpu::math::{Prims, ScalarFn1, ScalarFn2, Width};
 use std::collections::HashMap;
 
@@ -16,6 +18,14 @@ pub(crate) enum Fold {
     Max,
     /// NaN propagates.
     Min,
+}
+
+/// What becomes of two truth values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Logic {
+    And,
+    Or,
+    Xor,
 }
 
 /// An operation.
@@ -41,8 +51,8 @@ pub(crate) enum Inst {
     Compare(u8, Node, Node),
     /// An integer comparison: a mask.
     CompareInt(Opcode, Node, Node),
-    /// An operation on masks by its opcode.
-    MaskOp(u8, Node, Node),
+    /// An operation on masks.
+    MaskOp(Logic, Node, Node),
     MaskNot(Node),
     /// `mask ? a : b`
     Select(Node, Node, Node),
@@ -83,8 +93,9 @@ impl Inst {
 }
 
 /// A body under construction. As an implementation of [`Prims`] it records the math functions.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Body {
+    pub(crate) vectors: Vectors,
     pub(crate) insts: Vec<Inst>,
     pub(crate) streams: u32,
     pub(crate) params: u32,
@@ -107,6 +118,18 @@ pub(crate) mod predicate {
 }
 
 impl Body {
+    pub(crate) fn new(vectors: Vectors) -> Body {
+        Body {
+            vectors,
+            insts: Vec::new(),
+            streams: 0,
+            params: 0,
+            folds: Vec::new(),
+            unsupported: false,
+            seen: HashMap::new(),
+        }
+    }
+
     /// Appends an instruction, or finds the same one.
     pub(crate) fn push(&mut self, inst: Inst) -> Node {
         let pure = !inst.is_effect() && !matches!(inst, Inst::Load(_));
@@ -153,7 +176,7 @@ impl Body {
     }
 
     pub(crate) fn mask_xor(&mut self, a: Node, b: Node) -> Node {
-        self.push(Inst::MaskOp(0x47, a, b))
+        self.push(Inst::MaskOp(Logic::Xor, a, b))
     }
 }
 
@@ -234,10 +257,10 @@ impl Prims for Body {
         self.compare(predicate::GE, a, b)
     }
     fn and(&mut self, a: Node, b: Node) -> Node {
-        self.push(Inst::MaskOp(0x41, a, b))
+        self.push(Inst::MaskOp(Logic::And, a, b))
     }
     fn or(&mut self, a: Node, b: Node) -> Node {
-        self.push(Inst::MaskOp(0x45, a, b))
+        self.push(Inst::MaskOp(Logic::Or, a, b))
     }
     fn not(&mut self, a: Node) -> Node {
         self.push(Inst::MaskNot(a))
@@ -299,6 +322,9 @@ impl Prims for Body {
         x
     }
     fn scale(&mut self, x: Node, n: Node) -> Node {
-        self.binary(Opcode::SCALEF, x, n)
+        match self.vectors {
+            Vectors::Zmm => self.binary(Opcode::SCALEF, x, n),
+            Vectors::Ymm => scale_in_steps(self, x, n),
+        }
     }
 }

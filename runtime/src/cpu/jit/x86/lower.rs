@@ -1,8 +1,9 @@
 //! A body to machine code: loops, masked tail, hoisted constants, accumulators.
 
 use super::encode::{Address, Assembler, Gpr, Mask, Opcode, Rm};
-use super::ir::{Body, Fold, Inst, Node, predicate};
-use super::regalloc::{Liveness, OutOfRegisters, Registers, is_uniform};
+use super::ir::{Body, Fold, Inst, Logic, Node, predicate};
+use super::regalloc::{Liveness, OutOfRegisters, Registers, Uniform, is_uniform};
+use super::vectors::Vectors;
 
 /// Registers that hold the streams' addresses; the last six are the caller's.
 const STREAMS: [Gpr; 10] =
@@ -10,8 +11,10 @@ const STREAMS: [Gpr; 10] =
 /// How many of them the caller does not expect to find again.
 const SCRATCH: usize = 4;
 
-/// The lanes that a partial vector has.
+/// The lanes that a partial vector has, as a mask register.
 const TAIL: u8 = 1;
+/// And as a truth value in a vector register.
+const TAIL_TRUTH: u8 = 15;
 
 /// The most streams of a strip.
 pub(crate) const MAX_STREAMS: usize = STREAMS.len();
@@ -23,7 +26,7 @@ pub(crate) struct Shape {
     pub(crate) unroll: u32,
     /// The number of vectors need not be a multiple of that.
     pub(crate) single: bool,
-    /// The number of elements need not be a multiple of 16.
+    /// The number of elements need not be a multiple of the lanes.
     pub(crate) tail: bool,
 }
 
@@ -47,9 +50,9 @@ struct Lower<'b> {
     frame: u32,
     slots: u32,
     fixed: Vec<(Node, u8)>,
-    uniform: Vec<(Node, Address)>,
-    /// Vector registers of accumulators.
-    reserved: u32,
+    uniform: Vec<Uniform>,
+    /// The first register that holds no values: there are the accumulators.
+    top: usize,
 }
 
 impl<'b> Lower<'b> {
@@ -59,54 +62,65 @@ impl<'b> Lower<'b> {
         shape: Shape,
         frame: u32,
     ) -> Result<Self, OutOfRegisters> {
+        let vectors = body.vectors;
         let accumulators = body.folds.len() * shape.unroll as usize;
-        // an instruction may need three registers besides the live values, for uniform operands
-        let taken = accumulators + lives.pressure + 3;
-        if body.streams as usize > MAX_STREAMS || accumulators > 20 {
+        // an instruction may need registers besides the live values: for uniform operands, and for
+        // what takes more than one instruction
+        let (more, most) = match vectors {
+            Vectors::Ymm => (4, 8),
+            Vectors::Zmm => (3, 20),
+        };
+        let taken = accumulators + lives.pressure + more;
+        if body.streams as usize > MAX_STREAMS || accumulators > most {
             return Err(OutOfRegisters);
         }
-        let mut asm = Assembler::default();
+        let mut asm = Assembler::new(vectors);
         let mut uniform = Vec::new();
         for (i, inst) in body.insts.iter().enumerate() {
             if !lives.live[i] {
                 continue;
             }
+            let value = Node(i as u32);
             match *inst {
                 Inst::Const(bits) => {
-                    let word = asm.constant(bits);
-                    uniform.push((Node(i as u32), Address::Pool(word)));
+                    let element = Address::Pool(asm.constant(bits));
+                    let operand = Some(match vectors {
+                        Vectors::Ymm => Rm::Mem(element),
+                        Vectors::Zmm => Rm::Bcst(element),
+                    });
+                    uniform.push(Uniform { value, element, operand });
                 }
                 Inst::Param(p) => {
                     let at = (body.streams + p) as i32 * 8;
-                    uniform.push((Node(i as u32), Address::Base(Gpr::RDI, at)));
+                    let element = Address::Base(Gpr::RDI, at);
+                    let operand = match vectors {
+                        Vectors::Ymm => None,
+                        Vectors::Zmm => Some(Rm::Bcst(element)),
+                    };
+                    uniform.push(Uniform { value, element, operand });
                 }
                 _ => {}
             }
         }
-        let mut order: Vec<Node> = uniform.iter().map(|u| u.0).collect();
-        order.sort_by_key(|v| std::cmp::Reverse(lives.uses[v.0 as usize].len()));
-        let hoisted = order.len().min(32usize.saturating_sub(taken));
+        // parameters that cannot be operands first
+        let mut order: Vec<&Uniform> = uniform.iter().collect();
+        let uses = |u: &Uniform| lives.uses[u.value.0 as usize].len();
+        order.sort_by_key(|u| (u.operand.is_some(), std::cmp::Reverse(uses(u))));
         // accumulators are at the upper end, hoisted values below them
-        let top = 32 - accumulators;
-        let fixed =
-            order[..hoisted].iter().enumerate().map(|(i, &v)| (v, (top - 1 - i) as u8)).collect();
-        Ok(Lower {
-            asm,
-            body,
-            lives,
-            shape,
-            frame,
-            slots: 0,
-            fixed,
-            uniform,
-            reserved: !(((1u64 << top) - 1) as u32),
-        })
+        let truth = usize::from(shape.tail && vectors == Vectors::Ymm);
+        let top = vectors.count() - truth - accumulators;
+        let hoisted = order.len().min((top + accumulators).saturating_sub(taken));
+        let fixed = order[..hoisted]
+            .iter()
+            .enumerate()
+            .map(|(i, u)| (u.value, (top - 1 - i) as u8))
+            .collect();
+        Ok(Lower { asm, body, lives, shape, frame, slots: 0, fixed, uniform, top })
     }
 
     /// The register of an accumulator.
     fn accumulator(&self, copy: u32, fold: u32) -> u8 {
-        let n = self.body.folds.len() as u32;
-        (32 - n * self.shape.unroll + copy * n + fold) as u8
+        (self.top as u32 + copy * self.body.folds.len() as u32 + fold) as u8
     }
 
     fn strip(mut self) -> Result<(Vec<u8>, u32), OutOfRegisters> {
@@ -115,17 +129,17 @@ impl<'b> Lower<'b> {
         for &r in saved {
             self.asm.push(r);
         }
+        let (lanes, bytes) = (self.body.vectors.lanes() as i32, self.body.vectors.bytes());
         if self.frame > 0 {
-            self.asm.sub_imm(Gpr::RSP, self.frame as i32 * 64);
+            self.asm.sub_imm(Gpr::RSP, self.frame as i32 * bytes);
         }
         for (i, &r) in streams.iter().enumerate() {
             self.asm.load(r, Gpr::RDI, i as i32 * 8);
         }
         for &(v, r) in &self.fixed {
-            let from = self.uniform.iter().find(|u| u.0 == v);
-            let at = from.expect("only uniform values are hoisted").1;
-            let asm = &mut self.asm;
-            asm.evex(Opcode::BROADCAST, Mask::None, r, 0, Rm::Lane(at), None);
+            let from = self.uniform.iter().find(|u| u.value == v);
+            let at = from.expect("only uniform values are hoisted").element;
+            self.asm.vector(Opcode::BROADCAST, r, 0, Rm::Lane(at), None);
         }
         for copy in 0..self.shape.unroll {
             for (i, fold) in self.body.folds.iter().enumerate() {
@@ -136,33 +150,27 @@ impl<'b> Lower<'b> {
                     Fold::Min => f32::INFINITY,
                 };
                 let at = Address::Pool(self.asm.constant(start.to_bits()));
-                let asm = &mut self.asm;
-                asm.evex(Opcode::BROADCAST, Mask::None, r, 0, Rm::Lane(at), None);
+                self.asm.vector(Opcode::BROADCAST, r, 0, Rm::Lane(at), None);
             }
         }
         self.asm.mov_imm(Gpr::RAX, 0);
         self.counted(self.shape.unroll)?;
         if self.shape.single && self.shape.unroll > 1 {
-            let vectors = self.shape.unroll as i32 * 16;
-            self.asm.and_imm(Gpr::RSI, vectors - 1);
+            self.asm.and_imm(Gpr::RSI, self.shape.unroll as i32 * lanes - 1);
             self.counted(1)?;
         }
         if self.shape.tail {
             let done = self.asm.label();
-            self.asm.and_imm(Gpr::RSI, 15);
+            self.asm.and_imm(Gpr::RSI, lanes - 1);
             self.asm.jump_zero(done);
-            self.asm.mov(Gpr::RCX, Gpr::RSI);
-            self.asm.mov_imm(Gpr::RDX, 1);
-            self.asm.shl_edx_cl();
-            self.asm.dec(Gpr::RDX);
-            self.asm.mask_from_edx(TAIL);
+            self.mark_tail();
             self.pass(0, true)?;
             self.asm.bind(done);
         }
         self.fold_up();
         self.asm.zero_upper();
         if self.frame > 0 {
-            self.asm.add_imm(Gpr::RSP, self.frame as i32 * 64);
+            self.asm.add_imm(Gpr::RSP, self.frame as i32 * bytes);
         }
         for &r in saved.iter().rev() {
             self.asm.pop(r);
@@ -171,17 +179,39 @@ impl<'b> Lower<'b> {
         Ok((self.asm.finish(), self.slots))
     }
 
-    /// A loop over `rsi / (16 u)` groups of `u` vectors.
+    /// The lanes of the last `rsi` elements.
+    fn mark_tail(&mut self) {
+        let asm = &mut self.asm;
+        match self.body.vectors {
+            Vectors::Zmm => {
+                asm.mov(Gpr::RCX, Gpr::RSI);
+                asm.mov_imm(Gpr::RDX, 1);
+                asm.shl_edx_cl();
+                asm.dec(Gpr::RDX);
+                asm.mask_from_edx(TAIL);
+            }
+            Vectors::Ymm => {
+                let numbers = Address::Pool(asm.words(&[0, 1, 2, 3, 4, 5, 6, 7]));
+                let t = TAIL_TRUTH;
+                asm.vex(Opcode::FROM_GPR, false, t, 0, Rm::Reg(Gpr::RSI.0), None);
+                asm.vex(Opcode::SPREAD, true, t, 0, Rm::Reg(t), None);
+                asm.vex(Opcode::IGT, true, t, t, Rm::Mem(numbers), None);
+            }
+        }
+    }
+
+    /// A loop over groups of `u` vectors, as many as fit into `rsi` elements.
     fn counted(&mut self, u: u32) -> Result<(), OutOfRegisters> {
         let (head, done) = (self.asm.label(), self.asm.label());
         self.asm.mov(Gpr::RCX, Gpr::RSI);
-        self.asm.shr_imm(Gpr::RCX, (4 + u.trailing_zeros()) as u8);
+        let lanes = self.body.vectors.lanes();
+        self.asm.shr_imm(Gpr::RCX, (lanes * u).trailing_zeros() as u8);
         self.asm.jump_zero(done);
         self.asm.bind(head);
         for copy in 0..u {
             self.pass(copy, false)?;
         }
-        self.asm.add_imm(Gpr::RAX, 64 * u as i32);
+        self.asm.add_imm(Gpr::RAX, self.body.vectors.bytes() * u as i32);
         self.asm.dec(Gpr::RCX);
         self.asm.jump_not_zero(head);
         self.asm.bind(done);
@@ -191,7 +221,8 @@ impl<'b> Lower<'b> {
     /// The body once, for the vector `copy` places after the position.
     fn pass(&mut self, copy: u32, tail: bool) -> Result<(), OutOfRegisters> {
         let lives = self.lives;
-        let mut regs = Registers::new(lives, &self.fixed, &self.uniform, self.reserved);
+        let reserved = !(((1u64 << self.top) - 1) as u32);
+        let mut regs = Registers::new(lives, &self.fixed, &self.uniform, reserved);
         for (i, inst) in self.body.insts.iter().enumerate() {
             if lives.live[i] && !is_uniform(inst) {
                 regs.begin(i as u32);
@@ -210,34 +241,51 @@ impl<'b> Lower<'b> {
         copy: u32,
         tail: bool,
     ) -> Result<(), OutOfRegisters> {
+        let bytes = self.body.vectors.bytes();
         let place = |s: u32| {
-            let at = Address::Indexed(STREAMS[s as usize], Gpr::RAX, copy as i32 * 64);
+            let at = Address::Indexed(STREAMS[s as usize], Gpr::RAX, copy as i32 * bytes);
             Rm::Mem(at)
         };
-        let partial = |mask: Mask| if tail { mask } else { Mask::None };
         let asm = &mut self.asm;
         match inst {
             Inst::Const(_) | Inst::Param(_) => {}
             Inst::Load(s) => {
                 let r = regs.define(asm, me, inst.operands())?;
-                let mask = partial(Mask::Zero(TAIL));
-                asm.evex(Opcode::LOAD, mask, r, 0, place(s), None);
+                match (tail, asm.vectors) {
+                    (false, _) => asm.vector(Opcode::LOAD, r, 0, place(s), None),
+                    (true, Vectors::Ymm) => {
+                        asm.vector(Opcode::LOAD_PART, r, TAIL_TRUTH, place(s), None);
+                    }
+                    (true, Vectors::Zmm) => {
+                        asm.evex(Opcode::LOAD, Mask::Zero(TAIL), r, 0, place(s), None);
+                    }
+                }
             }
             Inst::Store(s, v) => {
                 let r = regs.read(asm, v)?;
-                let mask = partial(Mask::Merge(TAIL));
-                asm.evex(Opcode::STORE, mask, r, 0, place(s), None);
+                match (tail, asm.vectors) {
+                    (false, _) => asm.vector(Opcode::STORE, r, 0, place(s), None),
+                    (true, Vectors::Ymm) => {
+                        asm.vector(Opcode::STORE_PART, r, TAIL_TRUTH, place(s), None);
+                    }
+                    (true, Vectors::Zmm) => {
+                        asm.evex(Opcode::STORE, Mask::Merge(TAIL), r, 0, place(s), None);
+                    }
+                }
                 regs.release(inst.operands());
             }
             Inst::Unary(op, imm, a) => {
-                let rm = regs.source(a);
+                let rm = regs.source(asm, a)?;
                 let r = regs.define(asm, me, inst.operands())?;
-                asm.evex(op, Mask::None, r, 0, rm, imm);
+                asm.vector(op, r, 0, rm, imm);
             }
             Inst::Shift(which, n, a) => {
-                let rm = regs.source(a);
+                let rm = match asm.vectors {
+                    Vectors::Ymm => Rm::Reg(regs.read(asm, a)?),
+                    Vectors::Zmm => regs.source(asm, a)?,
+                };
                 let r = regs.define(asm, me, inst.operands())?;
-                asm.evex(Opcode::SHIFT, Mask::None, which, r, rm, Some(n));
+                asm.vector(Opcode::SHIFT, which, r, rm, Some(n));
             }
             Inst::Binary(op, commutes, a, b) => {
                 let (ra, rb) = (regs.held(a), regs.held(b));
@@ -246,29 +294,59 @@ impl<'b> Lower<'b> {
                     _ => (a, b),
                 };
                 let x = regs.read(asm, a)?;
-                let y = regs.source(b);
+                let y = regs.source(asm, b)?;
                 let r = regs.define(asm, me, inst.operands())?;
-                asm.evex(op, Mask::None, r, x, y, None);
+                asm.vector(op, r, x, y, None);
             }
             Inst::Fma(a, b, c) => self.fma(regs, me, [a, b, c])?,
+            Inst::Accumulate(i, fold, v) => {
+                let acc = self.accumulator(copy, i);
+                match self.body.vectors {
+                    Vectors::Ymm => self.accumulate_ymm(regs, acc, fold, v, tail)?,
+                    Vectors::Zmm => self.accumulate_zmm(regs, acc, fold, v, tail)?,
+                }
+                regs.release(inst.operands());
+            }
+            _ => match asm.vectors {
+                Vectors::Ymm => self.truth_ymm(regs, me, inst)?,
+                Vectors::Zmm => self.truth_zmm(regs, me, inst)?,
+            },
+        }
+        Ok(())
+    }
+
+    /// What makes or takes a truth value, in mask registers.
+    fn truth_zmm(
+        &mut self,
+        regs: &mut Registers<'_>,
+        me: Node,
+        inst: Inst,
+    ) -> Result<(), OutOfRegisters> {
+        let asm = &mut self.asm;
+        match inst {
             Inst::Compare(p, a, b) => {
                 let x = regs.read(asm, a)?;
-                let y = regs.source(b);
+                let y = regs.source(asm, b)?;
                 let k = regs.define_mask(Some(me))?;
-                asm.evex(Opcode::CMP, Mask::None, k, x, y, Some(p));
+                asm.vector(Opcode::CMP, k, x, y, Some(p));
                 regs.release(inst.operands());
             }
             Inst::CompareInt(op, a, b) => {
                 let x = regs.read(asm, a)?;
-                let y = regs.source(b);
+                let y = regs.source(asm, b)?;
                 let k = regs.define_mask(Some(me))?;
-                asm.evex(op, Mask::None, k, x, y, None);
+                asm.vector(op, k, x, y, None);
                 regs.release(inst.operands());
             }
-            Inst::MaskOp(code, a, b) => {
+            Inst::MaskOp(logic, a, b) => {
                 let (x, y) = (regs.mask(a), regs.mask(b));
                 regs.release_masks(inst.operands());
                 let k = regs.define_mask(Some(me))?;
+                let code = match logic {
+                    Logic::And => 0x41,
+                    Logic::Or => 0x45,
+                    Logic::Xor => 0x47,
+                };
                 asm.mask_op(code, k, x, y);
             }
             Inst::MaskNot(a) => {
@@ -282,26 +360,102 @@ impl<'b> Lower<'b> {
                 // the other one stays where it is while this one is read
                 regs.held(a);
                 let y = regs.read(asm, b)?;
-                let x = regs.source(a);
+                let x = regs.source(asm, a)?;
                 regs.release_masks([m].into_iter());
                 let r = regs.define(asm, me, [a, b].into_iter())?;
                 asm.evex(Opcode::BLEND, Mask::Merge(k), r, y, x, None);
             }
-            Inst::Accumulate(i, fold, v) => {
-                let n = self.body.folds.len() as u32;
-                let acc = (32 - n * self.shape.unroll + copy * n + i) as u8;
-                let rm = regs.source(v);
-                match fold {
-                    Fold::Sum => {
-                        let mask = partial(Mask::Merge(TAIL));
-                        asm.evex(Opcode::ADD, mask, acc, acc, rm, None);
-                    }
-                    Fold::Max | Fold::Min => {
-                        let k = regs.define_mask(None)?;
-                        extreme(asm, fold, partial(Mask::Merge(TAIL)), k, acc, rm);
-                    }
-                }
-                regs.release(inst.operands());
+            _ => unreachable!("the others have no truth values"),
+        }
+        Ok(())
+    }
+
+    /// What makes or takes a truth value, in vector registers.
+    fn truth_ymm(
+        &mut self,
+        regs: &mut Registers<'_>,
+        me: Node,
+        inst: Inst,
+    ) -> Result<(), OutOfRegisters> {
+        let asm = &mut self.asm;
+        for v in inst.operands() {
+            regs.held(v);
+        }
+        let (op, x, y, imm) = match inst {
+            Inst::Compare(p, a, b) => {
+                (Opcode::CMP, regs.read(asm, a)?, regs.source(asm, b)?, Some(p))
+            }
+            Inst::CompareInt(op, a, b) => (op, regs.read(asm, a)?, regs.source(asm, b)?, None),
+            Inst::MaskOp(logic, a, b) => {
+                let op = match logic {
+                    Logic::And => Opcode::AND_TRUTH,
+                    Logic::Or => Opcode::OR_TRUTH,
+                    Logic::Xor => Opcode::XOR_TRUTH,
+                };
+                (op, regs.read(asm, a)?, regs.source(asm, b)?, None)
+            }
+            Inst::MaskNot(a) => {
+                let ones = Rm::Mem(Address::Pool(asm.constant(u32::MAX)));
+                (Opcode::XOR_TRUTH, regs.read(asm, a)?, ones, None)
+            }
+            Inst::Select(m, a, b) => {
+                let k = regs.read(asm, m)?;
+                let y = regs.read(asm, b)?;
+                (Opcode::BLEND_SIGNS, y, regs.source(asm, a)?, Some(k << 4))
+            }
+            _ => unreachable!("the others have no truth values"),
+        };
+        let r = regs.define(asm, me, inst.operands())?;
+        asm.vector(op, r, x, y, imm);
+        Ok(())
+    }
+
+    fn accumulate_zmm(
+        &mut self,
+        regs: &mut Registers<'_>,
+        acc: u8,
+        fold: Fold,
+        v: Node,
+        tail: bool,
+    ) -> Result<(), OutOfRegisters> {
+        let asm = &mut self.asm;
+        let rm = regs.source(asm, v)?;
+        let lanes = if tail { Mask::Merge(TAIL) } else { Mask::None };
+        match fold {
+            Fold::Sum => asm.evex(Opcode::ADD, lanes, acc, acc, rm, None),
+            Fold::Max | Fold::Min => {
+                let k = regs.define_mask(None)?;
+                extreme_zmm(asm, fold, lanes, k, acc, rm);
+            }
+        }
+        Ok(())
+    }
+
+    fn accumulate_ymm(
+        &mut self,
+        regs: &mut Registers<'_>,
+        acc: u8,
+        fold: Fold,
+        v: Node,
+        tail: bool,
+    ) -> Result<(), OutOfRegisters> {
+        let asm = &mut self.asm;
+        let rm = regs.source(asm, v)?;
+        match (fold, tail) {
+            (Fold::Sum, false) => asm.vector(Opcode::ADD, acc, acc, rm, None),
+            (Fold::Sum, true) => {
+                // the sum begins with a zero, which another one does not change
+                let part = regs.fresh(asm)?;
+                asm.vector(Opcode::AND_TRUTH, part, TAIL_TRUTH, rm, None);
+                asm.vector(Opcode::ADD, acc, acc, Rm::Reg(part), None);
+                regs.give_back(part);
+            }
+            (Fold::Max | Fold::Min, tail) => {
+                let (a, b) = (regs.fresh(asm)?, regs.fresh(asm)?);
+                let lanes = tail.then_some(TAIL_TRUTH);
+                extreme_ymm(asm, fold, lanes, [a, b], acc, rm);
+                regs.give_back(a);
+                regs.give_back(b);
             }
         }
         Ok(())
@@ -326,31 +480,31 @@ impl<'b> Lower<'b> {
         let (op, r, x, y) = if over(regs, c) {
             let x = regs.read(asm, a)?;
             let r = regs.read(asm, c)?;
-            (Opcode::FMA231, r, x, regs.source(b))
+            (Opcode::FMA231, r, x, regs.source(asm, b)?)
         } else {
             let (a, b) = if !over(regs, a) && over(regs, b) { (b, a) } else { (a, b) };
             if over(regs, a) {
                 let r = regs.read(asm, a)?;
                 if regs.held(c).is_none() {
                     let x = regs.read(asm, b)?;
-                    (Opcode::FMA213, r, x, regs.source(c))
+                    (Opcode::FMA213, r, x, regs.source(asm, c)?)
                 } else {
                     let x = regs.read(asm, c)?;
-                    (Opcode::FMA132, r, x, regs.source(b))
+                    (Opcode::FMA132, r, x, regs.source(asm, b)?)
                 }
             } else {
                 let x = regs.read(asm, a)?;
                 let r = regs.fresh(asm)?;
-                let (op, from) = match regs.source(c) {
+                let (op, from) = match regs.source(asm, c)? {
                     Rm::Reg(s) => (Opcode::MOVE, Rm::Reg(s)),
                     Rm::Bcst(at) => (Opcode::BROADCAST, Rm::Lane(at)),
                     other => (Opcode::LOAD, other),
                 };
-                asm.evex(op, Mask::None, r, 0, from, None);
-                (Opcode::FMA231, r, x, regs.source(b))
+                asm.vector(op, r, 0, from, None);
+                (Opcode::FMA231, r, x, regs.source(asm, b)?)
             }
         };
-        asm.evex(op, Mask::None, r, x, y, None);
+        asm.vector(op, r, x, y, None);
         regs.release(operands.into_iter());
         regs.own(me, r);
         Ok(())
@@ -358,7 +512,6 @@ impl<'b> Lower<'b> {
 
     /// Adds the accumulators' copies together, then their lanes, and stores the results.
     fn fold_up(&mut self) {
-        const K: u8 = 2;
         const TEMP: u8 = 0;
         let n = self.body.folds.len() as u32;
         for i in 0..n {
@@ -370,43 +523,77 @@ impl<'b> Lower<'b> {
                 for copy in 0..width {
                     let into = self.accumulator(copy, i);
                     let from = Rm::Reg(self.accumulator(copy + width, i));
-                    combine(&mut self.asm, fold, K, into, from);
+                    combine(&mut self.asm, fold, into, from);
                 }
             }
             let asm = &mut self.asm;
-            for (op, imm) in [
-                (Opcode::QUARTERS, 0x4e),
-                (Opcode::QUARTERS, 0xb1),
-                (Opcode::PERMUTE, 0x4e),
-                (Opcode::PERMUTE, 0xb1),
-            ] {
-                let v = if op == Opcode::QUARTERS { acc } else { 0 };
-                asm.evex(op, Mask::None, TEMP, v, Rm::Reg(acc), Some(imm));
-                combine(asm, fold, K, acc, Rm::Reg(TEMP));
+            // lanes that are far apart first
+            let steps: &[(Opcode, u8)] = match asm.vectors {
+                Vectors::Ymm => {
+                    &[(Opcode::HALVES, 1), (Opcode::PERMUTE, 0x4e), (Opcode::PERMUTE, 0xb1)]
+                }
+                Vectors::Zmm => &[
+                    (Opcode::QUARTERS, 0x4e),
+                    (Opcode::QUARTERS, 0xb1),
+                    (Opcode::PERMUTE, 0x4e),
+                    (Opcode::PERMUTE, 0xb1),
+                ],
+            };
+            for &(op, imm) in steps {
+                let v = if op == Opcode::PERMUTE { 0 } else { acc };
+                asm.vector(op, TEMP, v, Rm::Reg(acc), Some(imm));
+                combine(asm, fold, acc, Rm::Reg(TEMP));
             }
             let at = (self.body.streams + self.body.params + i) as i32 * 8;
             let to = Rm::Lane(Address::Base(Gpr::RDI, at));
-            asm.evex(Opcode::STORE_LANE, Mask::None, acc, 0, to, None);
+            match asm.vectors {
+                Vectors::Ymm => asm.vex(Opcode::STORE_LANE, false, acc, 0, to, None),
+                Vectors::Zmm => asm.evex(Opcode::STORE_LANE, Mask::None, acc, 0, to, None),
+            }
         }
     }
 }
 
-fn combine(asm: &mut Assembler, fold: Fold, k: u8, acc: u8, rm: Rm) {
+/// `acc <- fold(acc, rm)` where no values are alive but accumulators and register 0.
+fn combine(asm: &mut Assembler, fold: Fold, acc: u8, rm: Rm) {
+    match (fold, asm.vectors) {
+        (Fold::Sum, _) => asm.vector(Opcode::ADD, acc, acc, rm, None),
+        (_, Vectors::Ymm) => extreme_ymm(asm, fold, None, [1, 2], acc, rm),
+        (_, Vectors::Zmm) => extreme_zmm(asm, fold, Mask::None, 2, acc, rm),
+    }
+}
+
+fn extreme_of(fold: Fold) -> Opcode {
     match fold {
-        Fold::Sum => asm.evex(Opcode::ADD, Mask::None, acc, acc, rm, None),
-        Fold::Max | Fold::Min => extreme(asm, fold, Mask::None, k, acc, rm),
+        Fold::Max => Opcode::MAX,
+        _ => Opcode::MIN,
     }
 }
 
 /// `acc <- extreme(acc, rm)`: a NaN in either stays.
-fn extreme(asm: &mut Assembler, fold: Fold, lanes: Mask, k: u8, acc: u8, rm: Rm) {
-    let op = match fold {
-        Fold::Max => Opcode::MAX,
-        _ => Opcode::MIN,
-    };
+fn extreme_zmm(asm: &mut Assembler, fold: Fold, lanes: Mask, k: u8, acc: u8, rm: Rm) {
     // the machine gives the second operand where one is NaN: a lane that has one already is left
     // alone
     let ordered = Some(predicate::ORDERED);
     asm.evex(Opcode::CMP, lanes, k, acc, Rm::Reg(acc), ordered);
-    asm.evex(op, Mask::Merge(k), acc, acc, rm, None);
+    asm.evex(extreme_of(fold), Mask::Merge(k), acc, acc, rm, None);
+}
+
+/// The same; `lanes` has the truth values of those that change.
+fn extreme_ymm(
+    asm: &mut Assembler,
+    fold: Fold,
+    lanes: Option<u8>,
+    [new, nan]: [u8; 2],
+    acc: u8,
+    rm: Rm,
+) {
+    let unordered = Some(predicate::UNORDERED);
+    asm.vector(extreme_of(fold), new, acc, rm, None);
+    asm.vector(Opcode::CMP, nan, acc, Rm::Reg(acc), unordered);
+    let Some(lanes) = lanes else {
+        return asm.vector(Opcode::BLEND_SIGNS, acc, new, Rm::Reg(acc), Some(nan << 4));
+    };
+    asm.vector(Opcode::BLEND_SIGNS, new, new, Rm::Reg(acc), Some(nan << 4));
+    asm.vector(Opcode::BLEND_SIGNS, acc, acc, Rm::Reg(new), Some(lanes << 4));
 }

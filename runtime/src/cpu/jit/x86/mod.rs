@@ -1,5 +1,5 @@
-//! Strips: straight-line `f32` loops in 512-bit vectors, called by address from the code that
-//! Cranelift generates.
+//! Strips: straight-line `f32` loops in vectors of 256 or 512 bits, called by address from the code
+//! that Cranelift generates.
 //!
 //! A strip runs a body over `n` consecutive elements, the last ones under a mask. Cranelift has no
 //! vectors wider than 128 bits; it keeps the control flow and the addresses, and strips take the
@@ -13,12 +13,14 @@
 //! | `regalloc` | registers by linear scan |
 //! | `lower` | loops, masks, constants, accumulators |
 //! | `stage` | which stages qualify, as bodies |
+//! | `vectors` | the registers: AVX2's or AVX-512's |
 
 mod encode;
 mod ir;
 mod lower;
 mod regalloc;
 mod stage;
+mod vectors;
 
 #[cfg(test)]
 mod tests;
@@ -27,6 +29,7 @@ use super::memory::FuncId;
 use straightline_passes::schedule::loops::Val;
 
 pub(super) use stage::strip_of;
+pub(super) use vectors::Vectors;
 
 /// The strip of a stage: a function of a table and a number of elements. The table has an address
 /// per stream, then a float per parameter (in 8 bytes each), then room for a float per reduction.
@@ -40,4 +43,7 @@ pub(super) struct Strip {
     pub(super) params: Vec<Val>,
     /// The number of reductions.
     pub(super) folds: usize,
+    /// The chains of additions of a sum: the lanes of as many vectors as the longest step has, so
+    /// that blocks are whole steps.
+    pub(super) chains: i64,
 }

@@ -1,8 +1,9 @@
 //! Registers of one pass over a body: a linear scan that evicts the value whose next use is
 //! farthest.
 
-use super::encode::{Address, Assembler, Gpr, Mask, Opcode, Rm};
+use super::encode::{Address, Assembler, Gpr, Opcode, Rm};
 use super::ir::{Body, Node};
+use super::vectors::Vectors;
 
 /// The most vectors that are put on the stack.
 const MAX_SLOTS: u32 = 48;
@@ -14,7 +15,7 @@ pub(crate) struct Liveness {
     pub(crate) live: Vec<bool>,
     /// Per node: the positions that read it, ascending.
     pub(crate) uses: Vec<Vec<u32>>,
-    /// The most vector values (constants and parameters aside) that are alive at once.
+    /// The most values in vector registers (constants and parameters aside) that are alive at once.
     pub(crate) pressure: usize,
 }
 
@@ -45,7 +46,8 @@ impl Liveness {
             }
             let counted = |v: Node| {
                 let d = &body.insts[v.0 as usize];
-                !d.is_mask() && !is_uniform(d)
+                let apart = d.is_mask() && body.vectors == Vectors::Zmm;
+                !apart && !is_uniform(d)
             };
             let mut ending: Vec<Node> = inst
                 .operands()
@@ -73,12 +75,22 @@ pub(crate) fn is_uniform(inst: &super::ir::Inst) -> bool {
     matches!(inst, Inst::Const(_) | Inst::Param(_))
 }
 
+/// Where a constant or a parameter is in memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Uniform {
+    pub(crate) value: Node,
+    /// One element.
+    pub(crate) element: Address,
+    /// All lanes as an operand, if an instruction can have that.
+    pub(crate) operand: Option<Rm>,
+}
+
 /// Where a value can be read while it is in no register.
 #[derive(Clone, Copy, Debug)]
 enum Home {
     None,
     Slot(u32),
-    Bcst(Address),
+    Uniform(Uniform),
 }
 
 /// There are not enough registers of a kind that is not put on the stack.
@@ -110,7 +122,7 @@ impl<'l> Registers<'l> {
     pub(crate) fn new(
         lives: &'l Liveness,
         fixed: &[(Node, u8)],
-        uniform: &[(Node, Address)],
+        uniform: &[Uniform],
         reserved: u32,
     ) -> Self {
         let n = lives.live.len();
@@ -126,8 +138,8 @@ impl<'l> Registers<'l> {
             slots: 0,
             at: 0,
         };
-        for &(v, a) in uniform {
-            r.home[v.0 as usize] = Home::Bcst(a);
+        for u in uniform {
+            r.home[u.value.0 as usize] = Home::Uniform(*u);
         }
         for &(v, reg) in fixed {
             r.reg[v.0 as usize] = Some(reg);
@@ -177,8 +189,8 @@ impl<'l> Registers<'l> {
             }
             let slot = self.slots;
             self.slots += 1;
-            let at = Rm::Mem(slot_address(slot));
-            asm.evex(Opcode::STORE, Mask::None, r, 0, at, None);
+            let at = slot_in(asm.vectors, slot);
+            asm.vector(Opcode::STORE, r, 0, at, None);
             self.home[v.0 as usize] = Home::Slot(slot);
         }
         self.reg[v.0 as usize] = None;
@@ -193,10 +205,10 @@ impl<'l> Registers<'l> {
         }
         let r = self.take(asm)?;
         match self.home[v.0 as usize] {
-            Home::Bcst(a) => asm.evex(Opcode::BROADCAST, Mask::None, r, 0, Rm::Lane(a), None),
+            Home::Uniform(u) => asm.vector(Opcode::BROADCAST, r, 0, Rm::Lane(u.element), None),
             Home::Slot(s) => {
-                let from = Rm::Mem(slot_address(s));
-                asm.evex(Opcode::LOAD, Mask::None, r, 0, from, None);
+                let from = slot_in(asm.vectors, s);
+                asm.vector(Opcode::LOAD, r, 0, from, None);
             }
             Home::None => unreachable!("a value is defined before it is read"),
         }
@@ -207,13 +219,14 @@ impl<'l> Registers<'l> {
     }
 
     /// The value as a last source operand: from memory if it is not in a register.
-    pub(crate) fn source(&mut self, v: Node) -> Rm {
-        match (self.held(v), self.home[v.0 as usize]) {
+    pub(crate) fn source(&mut self, asm: &mut Assembler, v: Node) -> Result<Rm, OutOfRegisters> {
+        Ok(match (self.held(v), self.home[v.0 as usize]) {
             (Some(r), _) => Rm::Reg(r),
-            (None, Home::Bcst(a)) => Rm::Bcst(a),
-            (None, Home::Slot(s)) => Rm::Mem(slot_address(s)),
+            (None, Home::Uniform(Uniform { operand: Some(rm), .. })) => rm,
+            (None, Home::Uniform(_)) => Rm::Reg(self.read(asm, v)?),
+            (None, Home::Slot(s)) => slot_in(asm.vectors, s),
             (None, Home::None) => unreachable!("a value is defined before it is read"),
-        }
+        })
     }
 
     /// A register for the result, after the operands were asked for: may be one of theirs.
@@ -241,6 +254,11 @@ impl<'l> Registers<'l> {
         let r = self.take(asm)?;
         self.locked |= 1 << r;
         Ok(r)
+    }
+
+    /// Gives back what [`Registers::fresh`] gave.
+    pub(crate) fn give_back(&mut self, r: u8) {
+        self.free |= 1 << r;
     }
 
     /// Frees the registers of operands that end here.
@@ -285,6 +303,6 @@ impl<'l> Registers<'l> {
     }
 }
 
-fn slot_address(slot: u32) -> Address {
-    Address::Base(Gpr::RSP, slot as i32 * 64)
+fn slot_in(vectors: Vectors, slot: u32) -> Rm {
+    Rm::Mem(Address::Base(Gpr::RSP, slot as i32 * vectors.bytes()))
 }

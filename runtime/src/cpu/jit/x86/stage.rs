@@ -4,6 +4,7 @@
 use super::Strip;
 use super::ir::{Body, Fold, Inst, Node, predicate};
 use super::lower::{MAX_STREAMS, Shape, lower};
+use super::vectors::Vectors;
 use crate::cpu::jit::analyse::StageFacts;
 use crate::cpu::math::{Fn1, Fn2, Prims};
 use straightline_passes::ir::DType;
@@ -13,12 +14,19 @@ use straightline_passes::schedule::loops::{
 
 /// Shorter rows stay with Cranelift.
 const MIN_EXTENT: i64 = 16;
+/// How many vectors a step may have.
+const UNROLL: [u32; 3] = [4, 2, 1];
 /// Longer bodies do so too.
 const MAX_BODY: usize = 1500;
 
 /// The code of a stage's innermost loop and how to call it; `None` if the stage does not
 /// qualify.
-pub(crate) fn strip_of(kernel: &Kernel, s: usize, facts: &StageFacts) -> Option<(Strip, Vec<u8>)> {
+pub(crate) fn strip_of(
+    kernel: &Kernel,
+    s: usize,
+    facts: &StageFacts,
+    vectors: Vectors,
+) -> Option<(Strip, Vec<u8>)> {
     let stage = &kernel.stages[s];
     let axis = match kernel.vectorize {
         Vectorize::Grid if kernel.stages.len() == 1 && stage.axes.is_empty() => {
@@ -31,13 +39,19 @@ pub(crate) fn strip_of(kernel: &Kernel, s: usize, facts: &StageFacts) -> Option<
         return None;
     }
     let mut t = Translate {
-        body: Body::default(),
+        body: Body::new(vectors),
         stage,
         facts,
         lanes: axis.id,
         grid: kernel.vectorize == Vectorize::Grid,
         nodes: vec![None; stage.body.len()],
-        strip: Strip { function: None, streams: Vec::new(), params: Vec::new(), folds: 0 },
+        strip: Strip {
+            function: None,
+            streams: Vec::new(),
+            params: Vec::new(),
+            folds: 0,
+            chains: i64::from(UNROLL[0] * vectors.lanes()),
+        },
     };
     for i in 0..stage.body.len() {
         if !facts.invariant[i] {
@@ -60,14 +74,15 @@ pub(crate) fn strip_of(kernel: &Kernel, s: usize, facts: &StageFacts) -> Option<
         11..=24 => 2,
         _ => 1,
     };
-    let unroll =
-        [4, 2, 1].into_iter().find(|&u| u <= wish && axis.extent >= 16 * i64::from(u)).unwrap_or(1);
-    let shape = Shape {
+    let lanes = i64::from(vectors.lanes());
+    let shape = |unroll: u32| Shape {
         unroll,
-        single: axis.extent / 16 % i64::from(unroll) != 0,
-        tail: axis.extent % 16 != 0,
+        single: axis.extent / lanes % i64::from(unroll) != 0,
+        tail: axis.extent % lanes != 0,
     };
-    let code = lower(&body, shape).ok()?;
+    let fits = |u: &u32| *u == 1 || *u <= wish && axis.extent >= lanes * i64::from(*u);
+    // fewer copies where there are not enough registers
+    let code = UNROLL.into_iter().filter(fits).find_map(|u| lower(&body, shape(u)).ok())?;
     Some((strip, code))
 }
 

@@ -1,6 +1,7 @@
 use super::encode::{Address, Assembler, Gpr, Mask, Opcode, Rm};
 use super::ir::{Body, Fold, Inst, Node};
 use super::lower::{Shape, lower};
+use super::vectors::Vectors;
 use crate::cpu::math::Prims;
 use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, IntelFormatter};
 
@@ -25,7 +26,11 @@ fn disassemble(code: &[u8]) -> Vec<String> {
 }
 
 fn check(want: &[&str], f: impl FnOnce(&mut Assembler)) {
-    let mut asm = Assembler::default();
+    check_with(Vectors::Zmm, want, f);
+}
+
+fn check_with(vectors: Vectors, want: &[&str], f: impl FnOnce(&mut Assembler)) {
+    let mut asm = Assembler::new(vectors);
     f(&mut asm);
     asm.ret();
     let got = disassemble(&asm.finish());
@@ -97,6 +102,124 @@ fn registers_of_all_banks() {
             a.evex(Opcode::MOVE, none, 13, 0, Rm::Reg(27), None);
             a.evex(Opcode::QUARTERS, none, 0, 9, Rm::Reg(9), Some(0x4e));
             a.evex(Opcode::PERMUTE, none, 0, 0, Rm::Reg(9), Some(0xb1));
+        },
+    );
+}
+
+#[test]
+fn short_vectors() {
+    check_with(
+        Vectors::Ymm,
+        &[
+            "vaddps ymm0,ymm1,ymm2",
+            "vsubps ymm15,ymm14,ymm13",
+            "vmulps ymm8,ymm7,ymm9",
+            "vdivps ymm7,ymm9,ymm3",
+            "vminps ymm1,ymm2,ymm3",
+            "vmaxps ymm1,ymm2,ymm3",
+            "vsqrtps ymm10,ymm11",
+            "vroundps ymm5,ymm9,9",
+            "vpaddd ymm1,ymm2,ymm3",
+            "vpsubd ymm1,ymm2,ymm3",
+            "vpand ymm1,ymm2,ymm3",
+            "vpor ymm1,ymm2,ymm3",
+            "vpxor ymm1,ymm2,ymm3",
+            "vandps ymm1,ymm2,ymm3",
+            "vorps ymm1,ymm2,ymm3",
+            "vxorps ymm1,ymm2,ymm3",
+            "vpslld ymm12,ymm3,17h",
+            "vpsrld ymm2,ymm13,1",
+            "vpsrad ymm2,ymm3,1Fh",
+            "vcmplt_oqps ymm5,ymm1,ymm11",
+            "vpcmpgtd ymm7,ymm12,ymm1",
+            "vpcmpeqd ymm2,ymm6,ymm1",
+            "vblendvps ymm12,ymm4,ymm5,ymm13",
+            "vfmadd132ps ymm1,ymm2,ymm3",
+            "vfmadd213ps ymm1,ymm2,ymm3",
+            "vfmadd231ps ymm11,ymm12,ymm13",
+            "vcvttps2dq ymm1,ymm2",
+            "vcvtdq2ps ymm1,ymm2",
+            "vmovaps ymm13,ymm7",
+            "vperm2f128 ymm0,ymm9,ymm9,1",
+            "vpermilps ymm0,ymm9,0B1h",
+            "vmovd xmm15,esi",
+            "vpbroadcastd ymm15,xmm15",
+        ],
+        |a| {
+            let mut v = |op, reg, v, rm, imm| a.vector(op, reg, v, Rm::Reg(rm), imm);
+            v(Opcode::ADD, 0, 1, 2, None);
+            v(Opcode::SUB, 15, 14, 13, None);
+            v(Opcode::MUL, 8, 7, 9, None);
+            v(Opcode::DIV, 7, 9, 3, None);
+            v(Opcode::MIN, 1, 2, 3, None);
+            v(Opcode::MAX, 1, 2, 3, None);
+            v(Opcode::SQRT, 10, 0, 11, None);
+            v(Opcode::ROUND, 5, 0, 9, Some(9));
+            v(Opcode::IADD, 1, 2, 3, None);
+            v(Opcode::ISUB, 1, 2, 3, None);
+            v(Opcode::AND, 1, 2, 3, None);
+            v(Opcode::OR, 1, 2, 3, None);
+            v(Opcode::XOR, 1, 2, 3, None);
+            v(Opcode::AND_TRUTH, 1, 2, 3, None);
+            v(Opcode::OR_TRUTH, 1, 2, 3, None);
+            v(Opcode::XOR_TRUTH, 1, 2, 3, None);
+            v(Opcode::SHIFT, 6, 12, 3, Some(23));
+            v(Opcode::SHIFT, 2, 2, 13, Some(1));
+            v(Opcode::SHIFT, 4, 2, 3, Some(31));
+            v(Opcode::CMP, 5, 1, 11, Some(0x11));
+            v(Opcode::IGT, 7, 12, 1, None);
+            v(Opcode::IEQ, 2, 6, 1, None);
+            v(Opcode::BLEND_SIGNS, 12, 4, 5, Some(13 << 4));
+            v(Opcode::FMA132, 1, 2, 3, None);
+            v(Opcode::FMA213, 1, 2, 3, None);
+            v(Opcode::FMA231, 11, 12, 13, None);
+            v(Opcode::TO_INT, 1, 0, 2, None);
+            v(Opcode::TO_FLOAT, 1, 0, 2, None);
+            v(Opcode::MOVE, 13, 0, 7, None);
+            v(Opcode::HALVES, 0, 9, 9, Some(1));
+            v(Opcode::PERMUTE, 0, 0, 9, Some(0xb1));
+            a.vex(Opcode::FROM_GPR, false, 15, 0, Rm::Reg(6), None);
+            a.vex(Opcode::SPREAD, true, 15, 0, Rm::Reg(15), None);
+        },
+    );
+}
+
+#[test]
+fn memory_operands_of_short_vectors() {
+    check_with(
+        Vectors::Ymm,
+        &[
+            "vmovups ymm14,[r8+rax]",
+            "vmaskmovps ymm3,ymm15,[rbp+rax+20h]",
+            "vmaskmovps [r13+rax+60h],ymm15,ymm7",
+            "vmovups [rsp+40h],ymm2",
+            "vmovups ymm2,[rsp+4001h]",
+            "vbroadcastss ymm9,[rdi+18h]",
+            "vaddps ymm1,ymm2,[r12+rax]",
+            "vmovss [rdi+10h],xmm13",
+            // the second constant of 32 bytes
+            "vcmpgt_oqps ymm2,ymm1,[0A0h]",
+            "vpcmpgtd ymm15,ymm15,[0C0h]",
+        ],
+        |a| {
+            let rax = Gpr::RAX;
+            let mem = |b, d| Rm::Mem(Address::Indexed(Gpr(b), rax, d));
+            let base = |b: Gpr, d| Address::Base(b, d);
+            a.vector(Opcode::LOAD, 14, 0, mem(8, 0), None);
+            a.vector(Opcode::LOAD_PART, 3, 15, mem(5, 32), None);
+            a.vector(Opcode::STORE_PART, 7, 15, mem(13, 96), None);
+            let (s, t) = (base(Gpr::RSP, 64), base(Gpr::RSP, 0x4001));
+            a.vector(Opcode::STORE, 2, 0, Rm::Mem(s), None);
+            a.vector(Opcode::LOAD, 2, 0, Rm::Mem(t), None);
+            a.vector(Opcode::BROADCAST, 9, 0, Rm::Lane(base(Gpr::RDI, 24)), None);
+            a.vector(Opcode::ADD, 1, 2, mem(12, 0), None);
+            a.vex(Opcode::STORE_LANE, false, 13, 0, Rm::Lane(base(Gpr::RDI, 16)), None);
+            let first = a.constant(7);
+            let second = Address::Pool(a.constant(9));
+            assert_eq!((first, a.constant(7)), (0, 0));
+            a.vector(Opcode::CMP, 2, 1, Rm::Mem(second), Some(0x1e));
+            let numbers = Address::Pool(a.words(&[0, 1, 2, 3, 4, 5, 6, 7]));
+            a.vector(Opcode::IGT, 15, 15, Rm::Mem(numbers), None);
         },
     );
 }
@@ -196,38 +319,42 @@ fn plain(unroll: u32) -> Shape {
 
 #[test]
 fn every_strip_leaves_clean_upper_halves() {
-    let mut b = Body::default();
-    let x = b.push(Inst::Load(0));
-    let y = b.f(2.0);
-    let z = b.mul(x, y);
-    b.push(Inst::Store(1, z));
-    b.streams = 2;
-    let text = disassemble(&lower(&b, plain(4)).expect("fits"));
-    let n = text.len();
-    assert_eq!(text[n - 2..], ["vzeroupper", "ret"], "{text:#?}");
-    assert!(text.iter().all(|l| !l.starts_with("movups")));
+    for vectors in [Vectors::Ymm, Vectors::Zmm] {
+        let mut b = Body::new(vectors);
+        let x = b.push(Inst::Load(0));
+        let y = b.f(2.0);
+        let z = b.mul(x, y);
+        b.push(Inst::Store(1, z));
+        b.streams = 2;
+        let text = disassemble(&lower(&b, plain(4)).expect("fits"));
+        let n = text.len();
+        assert_eq!(text[n - 2..], ["vzeroupper", "ret"], "{text:#?}");
+        assert!(text.iter().all(|l| !l.starts_with("movups")));
+    }
 }
 
 #[test]
 fn more_values_than_registers_go_to_the_stack() {
     // all loads of one stream stay alive until the sum that reads them in order of definition
-    let mut b = Body::default();
-    let x: Vec<Node> = (0..40).map(|_| b.push(Inst::Load(0))).collect();
-    let mut sum = b.f(0.0);
-    for v in x {
-        sum = b.fma(v, v, sum);
+    for vectors in [Vectors::Ymm, Vectors::Zmm] {
+        let mut b = Body::new(vectors);
+        let x: Vec<Node> = (0..40).map(|_| b.push(Inst::Load(0))).collect();
+        let mut sum = b.f(0.0);
+        for v in x {
+            sum = b.fma(v, v, sum);
+        }
+        b.push(Inst::Store(1, sum));
+        b.streams = 2;
+        let text = disassemble(&lower(&b, plain(1)).expect("fits"));
+        let spills = text.iter().filter(|l| l.starts_with("vmovups [rsp")).count();
+        assert!(spills >= 8, "{text:#?}");
+        assert!(text.iter().any(|l| l.starts_with("sub rsp")));
     }
-    b.push(Inst::Store(1, sum));
-    b.streams = 2;
-    let text = disassemble(&lower(&b, plain(1)).expect("fits"));
-    let spills = text.iter().filter(|l| l.starts_with("vmovups [rsp")).count();
-    assert!(spills >= 8, "{text:#?}");
-    assert!(text.iter().any(|l| l.starts_with("sub rsp")));
 }
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let mut b = Body::default();
+    let mut b = Body::new(Vectors::Zmm);
     let x = b.push(Inst::Load(0));
     for k in 0..8 {
         b.push(Inst::Accumulate(k, Fold::Sum, x));
