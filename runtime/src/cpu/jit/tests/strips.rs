@@ -328,6 +328,53 @@ fn values_that_go_to_the_stack_come_back() {
 }
 
 #[test]
+fn truth_values_that_are_more_than_registers() {
+    // 18 of them are alive at once, besides parameters of the row
+    let (rows, n, many) = (3, 45, 18u32);
+    let mut c = Case::new(&[rows, n], Vectorize::Grid);
+    let x = c.input(F, numbers(21, rows * n));
+    let y = c.input(F, numbers(22, n));
+    let r = c.input(F, numbers(23, rows));
+    let out = c.output(F, (rows * n) as usize);
+    let at = || terms(&[(0, n), (1, 1)]);
+    let mut body = vec![
+        load(F, x, at()),
+        load(F, y, terms(&[(1, 1)])),
+        load(F, r, terms(&[(0, 1)])),
+        binary(BinaryOp::Mul, 1, 2),
+    ];
+    let mut truths = Vec::new();
+    for k in 0..many {
+        body.push(constant(f64::from(k) * 0.2 - 1.7));
+        let bound = Val(body.len() as u32 - 1);
+        let (op, of) = match k % 3 {
+            0 => (CompareOp::Lt, Val(0)),
+            1 => (CompareOp::Ge, Val(3)),
+            _ => (CompareOp::Ne, Val(1)),
+        };
+        body.push(inst(DType::Bool, Op::Compare(op, of, bound)));
+        truths.push(Val(body.len() as u32 - 1));
+    }
+    // the last ones are read first
+    let mut value = Val(3);
+    while let Some(truth) = truths.pop() {
+        let negated = inst(DType::Bool, Op::Unary(UnaryOp::LogicalNot, truth));
+        body.push(negated);
+        let not = Val(body.len() as u32 - 1);
+        body.push(inst(F, Op::Fma(value, Val(2), Val(0))));
+        let other = Val(body.len() as u32 - 1);
+        body.push(inst(F, Op::Select(not, value, other)));
+        value = Val(body.len() as u32 - 1);
+    }
+    body.push(store(F, out, at(), value.0));
+    c.stage(2, &[], body);
+    c.check(0.0);
+    c.check_same();
+    // AVX-512 has seven mask registers, and Cranelift's loop runs
+    expect_strips(&c, usize::from(isa().bits() == 256));
+}
+
+#[test]
 fn as_many_streams_as_there_are_registers() {
     for streams in 2..=12u32 {
         let n = 75;
