@@ -2,7 +2,7 @@
 
 use super::traced::{OutputSource, Traced, ViewOf};
 use crate::modes::functionalize::Owner;
-use crate::tensor::Tensor;
+use crate::tensor::{Derived, Tensor};
 use straightline_catalog::{TensorMeta, layout};
 use straightline_passes::schedule::loops::{BufferKind, OutputBinding, Schedule, ViewSource};
 
@@ -12,6 +12,8 @@ pub(super) struct Delivery {
     pub(super) fresh: Vec<Fresh>,
     /// Outputs to copy into other strides.
     pub(super) restrided: Vec<(usize, TensorMeta)>,
+    /// Whether one of them may be written over a gradient.
+    pub(super) replaces_gradients: bool,
     /// Whether anything is computed or written; views alone need no access to memory.
     pub(super) runs: bool,
     /// Whether the graph's outputs are the results, in their order, and nothing else is written.
@@ -23,6 +25,8 @@ pub(super) struct Delivery {
 /// A buffer that a call allocates.
 pub(super) struct Fresh {
     pub(super) meta: TensorMeta,
+    /// What follows from its sizes and strides.
+    pub(super) derived: Derived,
     pub(super) bytes: usize,
     /// Which of the graph's outputs it is.
     pub(super) output: usize,
@@ -62,7 +66,8 @@ impl Delivery {
                     let safe = schedule.is_safe_once_written(*index);
                     found.map(|used| Over::Gradient { used, safe })
                 });
-                buffers.push((*index, Fresh { meta: meta.clone(), bytes, output, over }));
+                let derived = Derived::of(&meta.sizes, &meta.strides);
+                buffers.push((*index, Fresh { meta: meta.clone(), derived, bytes, output, over }));
             }
         }
         buffers.sort_by_key(|(index, _)| *index);
@@ -78,7 +83,9 @@ impl Delivery {
             && fresh.len() == schedule.outputs.len()
             && fresh.iter().enumerate().all(|(i, f)| f.output == i);
         let runs = !schedule.steps.is_empty() || !only_reads;
-        Delivery { fresh, restrided, runs, as_graph, as_buffers }
+        let replaces_gradients =
+            fresh.iter().any(|f| matches!(f.over, Some(Over::Gradient { .. })));
+        Delivery { fresh, restrided, replaces_gradients, runs, as_graph, as_buffers }
     }
 }
 

@@ -55,6 +55,10 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
             name,
             Op::view_dtype | Op::view_as_complex | Op::as_strided | Op::as_strided_scatter
         );
+        if lend && is_unset(name) {
+            registry.register(name, |_: &ExternCtx<'_>| Ok(()));
+            continue;
+        }
         registry.register(name, move |ctx: &ExternCtx<'_>| {
             // dropped last, so that nothing keeps the plan's memory after the call
             let mut loans = Loans(Vec::new());
@@ -93,6 +97,19 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
         });
     }
     Ok(Arc::new(registry))
+}
+
+/// Whether the operator's result is memory as it is, which the plan has.
+fn is_unset(op: Op) -> bool {
+    matches!(
+        op,
+        Op::empty_memory_format
+            | Op::empty_strided
+            | Op::empty_like
+            | Op::empty_permuted
+            | Op::new_empty
+            | Op::new_empty_strided
+    )
 }
 
 /// The memory of a result, for a kernel to compute into.

@@ -18,6 +18,8 @@ use straightline_catalog::layout;
 #[derive(Debug)]
 pub(super) struct Guards {
     inputs: Vec<InputGuard>,
+    /// Nothing but the inputs, the thread and the operators is guarded.
+    plain: bool,
     tls: TlsKeySets,
     /// The low precisions, if autocast was on.
     autocast: u64,
@@ -207,12 +209,20 @@ impl Guards {
         let bound = tape::bound(&grads, inputs).unwrap_or_default();
         let (own, all) = (inputs.len(), tape::extended(inputs, &bound));
         let inputs = &all[..];
+        let aliases = traced.map_or(Vec::new(), |t| alias_guards(inputs, own, &t.leaves, &reaches));
+        let autocast = autocast::fingerprint(tls);
         Guards {
             own,
             inputs: inputs.iter().map(|t| InputGuard::of(t)).collect(),
+            plain: autocast == 0
+                && aliases.is_empty()
+                && reaches.is_empty()
+                && closed.is_empty()
+                && grads.is_empty()
+                && asked.is_empty(),
             tls,
-            autocast: autocast::fingerprint(tls),
-            aliases: traced.map_or(Vec::new(), |t| alias_guards(inputs, own, &t.leaves, &reaches)),
+            autocast,
+            aliases,
             reaches,
             closed,
             grads,
@@ -224,7 +234,7 @@ impl Guards {
     /// Whether the variant serves these inputs on this thread.
     #[inline]
     pub(super) fn hold(&self, inputs: &[&Tensor], tls: TlsKeySets) -> bool {
-        match tape::binds(&self.grads) {
+        match !self.plain && tape::binds(&self.grads) {
             false => self.hold_for(inputs, tls),
             true => self.with_bound(inputs, |all| self.hold_for(all, tls)).unwrap_or(false),
         }
@@ -234,14 +244,18 @@ impl Guards {
     fn hold_for(&self, inputs: &[&Tensor], tls: TlsKeySets) -> bool {
         self.inputs.len() == inputs.len()
             && self.tls == tls
-            && (self.autocast == 0 || self.autocast == autocast::fingerprint(tls))
             && self.inputs.iter().zip(inputs).all(|(g, t)| g.holds(t))
+            && (self.plain || self.others_hold(inputs, tls))
+            && self.operators.hold()
+    }
+
+    fn others_hold(&self, inputs: &[&Tensor], tls: TlsKeySets) -> bool {
+        (self.autocast == 0 || self.autocast == autocast::fingerprint(tls))
             && self.aliases.iter().all(|g| g.holds(inputs))
             && self.unreachable(inputs).is_none()
             && self.closed.iter().all(Closed::holds)
             && self.grads.iter().all(|g| tape::misses(g, inputs).is_none())
             && self.answers.iter().all(|a| a.holds(inputs))
-            && self.operators.hold()
     }
 
     /// Whether the variant fails to serve these inputs only because handles to closed-over tensors

@@ -56,7 +56,10 @@ impl Executable {
     /// Runs the plan on the graph's inputs and delivers what it computes.
     fn run_on(&self, arguments: &[&Tensor], inputs: &[&Tensor]) -> Result<Results> {
         let traced = &self.traced;
-        let spare = self.spare(arguments);
+        let spare = match self.results.replaces_gradients {
+            true => self.spare(arguments),
+            false => SmallVec::new(),
+        };
         let mut held = Borrows::default();
         if self.results.runs {
             self.borrow(arguments, inputs, &mut held)?;
@@ -64,7 +67,8 @@ impl Executable {
         let values = {
             let mut fresh = Results::new();
             let mut output_ptrs: SmallVec<[*mut u8; 4]> = SmallVec::new();
-            for (i, Fresh { meta, bytes, output, over }) in self.results.fresh.iter().enumerate() {
+            for (i, fresh_one) in self.results.fresh.iter().enumerate() {
+                let Fresh { meta, derived, bytes, output, over } = fresh_one;
                 let there = match over {
                     None => None,
                     Some(Over::Target(m)) => {
@@ -81,7 +85,7 @@ impl Executable {
                 }
                 let storage = Storage::allocate(*bytes).map_err(|e| self.no_memory(*output, e))?;
                 output_ptrs.push(storage.ptr().unwrap_or(std::ptr::null_mut()));
-                fresh.push(tensor(storage, meta, 0));
+                fresh.push(Tensor::at_beginning(storage, meta, *derived));
             }
             if self.results.runs {
                 let ran = self.compute(inputs, &output_ptrs);
@@ -193,12 +197,16 @@ impl Executable {
         inputs: &[&'a Tensor],
         held: &mut Borrows<'a>,
     ) -> Result<()> {
-        let written = match self.traced.mutations.is_empty() {
-            true => SmallVec::new(),
-            false => self.written(arguments, inputs),
-        };
-        let is_written = |t: &Tensor| written.iter().any(|w| w.shares_storage_with(t));
         let parameters = &self.traced.parameters;
+        if self.traced.mutations.is_empty() {
+            let mut all = inputs.iter().copied().chain(parameters.iter().map(|t| &**t));
+            if all.all(|t| held.try_read(t) && !t.is_reshaped()) {
+                return Ok(());
+            }
+            *held = Borrows::default();
+        }
+        let written = self.written(arguments, inputs);
+        let is_written = |t: &Tensor| written.iter().any(|w| w.shares_storage_with(t));
         let mut at_once = written.iter().all(|t| held.try_write(t));
         for t in inputs {
             at_once = at_once && (is_written(t) || held.try_read(t));

@@ -181,6 +181,20 @@ pub(crate) struct TensorImpl {
     history: History,
 }
 
+/// What follows from sizes and strides, and a tensor keeps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Derived {
+    numel: i64,
+    contiguous: bool,
+}
+
+impl Derived {
+    #[inline]
+    pub(crate) fn of(sizes: &[i64], strides: &[i64]) -> Derived {
+        Derived { numel: layout::numel(sizes), contiguous: layout::is_contiguous(sizes, strides) }
+    }
+}
+
 impl Tensor {
     /// The general constructor; checks nothing.
     #[inline]
@@ -214,18 +228,40 @@ impl Tensor {
             // the shape was read while another thread changed it, so no memory matches it
             need => Storage::without_data(need),
         };
+        let Derived { numel, contiguous } = Derived::of(sizes, strides);
+        let wrapped_number = false;
         let parts = Parts {
             storage,
             dtype,
             device,
             keys,
             offset,
-            numel: layout::numel(sizes),
-            contiguous: layout::is_contiguous(sizes, strides),
-            wrapped_number: false,
+            numel,
+            contiguous,
+            wrapped_number,
             extra,
         };
         Tensor::place(parts, sizes, strides)
+    }
+
+    /// A plain tensor at the beginning of a storage that has the bytes for it; what follows from its
+    /// sizes and strides is known.
+    #[inline]
+    pub(crate) fn at_beginning(storage: Storage, meta: &TensorMeta, derived: Derived) -> Tensor {
+        debug_assert!(meta.storage_bytes() <= storage.bytes());
+        let Derived { numel, contiguous } = derived;
+        let parts = Parts {
+            storage,
+            dtype: meta.dtype,
+            device: meta.device,
+            keys: keys_of(meta.device.kind),
+            offset: 0,
+            numel,
+            contiguous,
+            wrapped_number: false,
+            extra: None,
+        };
+        Tensor::place(parts, &meta.sizes, &meta.strides)
     }
 
     /// A tensor with fresh, unset memory (no memory on the Meta device).

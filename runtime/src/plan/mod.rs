@@ -198,10 +198,10 @@ impl Plan {
                 given: (inputs.len(), parameters.len(), outputs.len()),
             });
         }
-        let mut args: SmallVec<[*mut u8; 32]> = SmallVec::new();
-        args.extend(inputs[..i].iter().map(|a| a.ptr));
-        args.extend(parameters[..p].iter().map(|a| a.ptr));
-        args.extend_from_slice(&outputs[..o]);
+        let mut args: SmallVec<[*mut u8; 32]> = SmallVec::with_capacity(i + p + o);
+        inputs[..i].iter().for_each(|a| args.push(a.ptr));
+        parameters[..p].iter().for_each(|a| args.push(a.ptr));
+        outputs[..o].iter().for_each(|o| args.push(*o));
         let arena = allocate(self.schedule.arena_bytes)?;
         if !self.closed.is_empty() {
             guard::close(&arena, &self.closed)?;
