@@ -215,12 +215,12 @@ impl Around for Recorder {
         recording: &mut Recording,
         results: &mut [(usize, &mut Tensor)],
     ) -> Result<()> {
-        let Some(mut pushing) = recording.forward.take() else {
+        let Some(pushing) = recording.forward.take() else {
             return self.end(recording, results, true).map(drop);
         };
         // what the node keeps of its results has their tangents
         let node = self.end(recording, results, false)?;
-        forward::end(&self.operator(op)?, &mut pushing, results)?;
+        forward::end(&self.operator(op)?, &pushing, results)?;
         if let Some(node) = node {
             // not under the lock, since hooks may run
             let mut kept = node.function.kept().take();
