@@ -5,10 +5,8 @@ use super::PlanError;
 use super::place::{HostState, Located};
 use crate::cpu::jit::RunContext;
 use crate::cpu::kernels::matmul::{
-    Epilogue, MatMut, MatRef, MatmulError, PackedB, Scaling, bmm, matmul_packed_strided,
+    Epilogue, MatMut, MatRef, MatmulError, PackedB, Scaling, bmm, finish, matmul_packed_strided,
 };
-use crate::cpu::math::{Fn1, Scalar32, Scalar64, functions};
-use half::{bf16, f16};
 use std::sync::{Arc, PoisonError, RwLock};
 use straightline_passes::ir::{DType, Scalar};
 use straightline_passes::schedule::loops::{Activation, Matmul, Schedule};
@@ -302,8 +300,8 @@ impl MatmulStep {
             }),
             ..Scaling::default()
         };
-        let finish = self.finishes();
-        if self.batch.len() == 1 && !finish {
+        let finishes = self.finishes();
+        if self.batch.len() == 1 && !finishes {
             // the kernel splits one batch dimension among threads
             let mut first = None;
             self.for_each_batch(run, host, |m| {
@@ -335,10 +333,10 @@ impl MatmulStep {
             unsafe {
                 crate::cpu::kernels::matmul::gemm(self.dtype, m.a, b, m.out, scaling(m.bias))?;
             }
-            if finish {
+            if finishes {
                 // SAFETY: the result was just written, the residual is a view of the schedule; the
                 // dtype is theirs.
-                unsafe { finish_rows(self.dtype, self.activation, m.out, m.residual) };
+                unsafe { finish(self.dtype, self.activation, m.out, m.residual) };
             }
             Ok(())
         })
@@ -353,74 +351,4 @@ struct Matrices {
     b_offset: isize,
     bias: Option<*mut u8>,
     residual: Option<MatRef>,
-}
-
-fn activate32(a: Activation, x: f32) -> f32 {
-    let mut p = Scalar32;
-    match activation_function(a) {
-        Some(f) => f.build(&mut p, x),
-        None if a == Activation::Relu => functions::maximum(&mut p, x, 0.0),
-        None => x,
-    }
-}
-
-fn activate64(a: Activation, x: f64) -> f64 {
-    let mut p = Scalar64;
-    match activation_function(a) {
-        Some(f) => f.build(&mut p, x),
-        None if a == Activation::Relu => functions::maximum(&mut p, x, 0.0),
-        None => x,
-    }
-}
-
-fn activation_function(a: Activation) -> Option<Fn1> {
-    match a {
-        Activation::None | Activation::Relu => None,
-        Activation::GeluErf => Some(Fn1::GeluErf),
-        Activation::GeluTanh => Some(Fn1::GeluTanh),
-        Activation::Silu => Some(Fn1::Silu),
-        Activation::Tanh => Some(Fn1::Tanh),
-        Activation::Sigmoid => Some(Fn1::Sigmoid),
-    }
-}
-
-/// `out = activation(out) + residual`, each rounded to the dtype.
-///
-/// # Safety
-///
-/// The views are valid, of a floating `dtype`.
-unsafe fn finish_rows(dtype: DType, act: Activation, out: MatMut, residual: Option<MatRef>) {
-    macro_rules! rows {
-        ($t:ty, $act:expr, $add:expr) => {
-            for r in 0..out.rows as isize {
-                for c in 0..out.cols as isize {
-                    // SAFETY: inside the views, by the caller's contract.
-                    unsafe {
-                        let p =
-                            out.ptr.cast::<$t>().offset(r * out.row_stride + c * out.col_stride);
-                        let mut x: $t = $act(*p);
-                        if let Some(m) = residual {
-                            let y = *m.ptr.cast::<$t>().offset(r * m.row_stride + c * m.col_stride);
-                            x = $add(x, y);
-                        }
-                        *p = x;
-                    }
-                }
-            }
-        };
-    }
-    match dtype {
-        DType::F64 => rows!(f64, |x| activate64(act, x), |x, y| x + y),
-        DType::F16 => {
-            rows!(f16, |x: f16| f16::from_f32(activate32(act, x.to_f32())), |x: f16, y: f16| {
-                f16::from_f32(x.to_f32() + y.to_f32())
-            })
-        }
-        DType::BF16 => rows!(
-            bf16,
-            |x: bf16| bf16::from_f32(activate32(act, x.to_f32())),
-            |x: bf16, y: bf16| bf16::from_f32(x.to_f32() + y.to_f32())
-        ),
-        _ => rows!(f32, |x| activate32(act, x), |x, y| x + y),
-    }
 }

@@ -61,6 +61,7 @@
 //! since it reads the matrix in place (copied, it took 5.4 times as long as the crate).
 
 mod activate;
+mod after;
 mod blocked;
 pub(crate) mod blocks;
 mod complex;
@@ -79,10 +80,13 @@ mod view;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_after;
+#[cfg(test)]
 mod tests_blocked;
 #[cfg(test)]
 mod tests_packed;
 
+pub use after::finish;
 pub use packed::{Epilogue, PackedB, matmul_packed, matmul_packed_strided};
 pub use scaling::Scaling;
 pub use straightline_passes::schedule::loops::Activation;
