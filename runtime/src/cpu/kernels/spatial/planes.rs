@@ -55,29 +55,40 @@ impl<'a> Planes<'a> {
 
     /// As [`Planes::each`], with each plane's share of the indices, which come zeroed too.
     pub(super) fn each_with<A: Number>(
-        mut self,
+        self,
         cost: usize,
         indices: &mut [i64],
         body: &(impl Fn(usize, &[A], &mut [A], &mut [i64]) + Sync),
+    ) -> Result<(), KernelError> {
+        self.each_in(cost, indices, &|| (), &|plane, x, y, at, ()| body(plane, x, y, at))
+    }
+
+    /// As [`Planes::each_with`], with what a thread makes by `start` and keeps from plane to plane.
+    pub(super) fn each_in<A: Number, S>(
+        mut self,
+        cost: usize,
+        indices: &mut [i64],
+        start: &(impl Fn() -> S + Sync),
+        body: &(impl Fn(usize, &[A], &mut [A], &mut [i64], &mut S) + Sync),
     ) -> Result<(), KernelError> {
         let (dtype, count, out_len) = (self.dtype(), self.count, self.out_len);
         let source = Source::new(self.input, self.input_len)?;
         let at_len = indices.len().checked_div(count).unwrap_or(0);
         let indices = (indices, at_len);
-        let fill = |plane: usize, scratch: &mut [A], y: &mut [A], at: &mut [i64]| {
+        let fill = |plane: usize, x: &mut [A], y: &mut [A], at: &mut [i64], kept: &mut S| {
             y.fill(A::ZERO);
             at.fill(0);
-            body(plane, source.plane(plane, scratch), y, at);
+            body(plane, source.plane(plane, x), y, at, kept);
         };
         if A::is(dtype)
             && let Ok(out) = self.out.again().slice::<A>()
         {
             let out = (out, out_len);
             nest::parallel_pieces(count, cost, out, indices, &|planes, out, indices| {
-                let mut x = source.scratch();
+                let (mut x, mut kept) = (source.scratch(), start());
                 for (k, plane) in planes.enumerate() {
                     let y = &mut out[k * out_len..][..out_len];
-                    fill(plane, &mut x, y, &mut indices[k * at_len..][..at_len]);
+                    fill(plane, &mut x, y, &mut indices[k * at_len..][..at_len], &mut kept);
                 }
             });
             return Ok(());
@@ -85,9 +96,9 @@ impl<'a> Planes<'a> {
         let bytes_len = out_len * dtype.size();
         let out = (self.out.bytes()?, bytes_len);
         nest::parallel_pieces(count, cost, out, indices, &|planes, out, indices| {
-            let (mut x, mut y) = (source.scratch(), vec![A::ZERO; out_len]);
+            let (mut x, mut y, mut kept) = (source.scratch(), vec![A::ZERO; out_len], start());
             for (k, plane) in planes.enumerate() {
-                fill(plane, &mut x, &mut y, &mut indices[k * at_len..][..at_len]);
+                fill(plane, &mut x, &mut y, &mut indices[k * at_len..][..at_len], &mut kept);
                 A::store(dtype, &mut out[k * bytes_len..][..bytes_len], &y);
             }
         });

@@ -1,10 +1,12 @@
-//! Average and maximum pooling.
+//! Average pooling.
 
 use super::super::KernelError;
-use super::super::operand::{In, Out, ask};
+use super::super::operand::{In, Out};
 use super::number::{Number, rounding, with_number};
 use super::planes::Planes;
+use super::taps::{LANES, Lines, Taps};
 use super::window::AxisWindows;
+use crate::cpu::math;
 use straightline_passes::ir::DType;
 
 /// What the sum of an average pool's window is divided by.
@@ -32,20 +34,24 @@ impl Divisor {
 }
 
 /// The sizes of what comes out of the windows.
-fn outputs(axes: &[AxisWindows; 3]) -> [usize; 3] {
+pub(super) fn outputs(axes: &[AxisWindows; 3]) -> [usize; 3] {
     [0, 1, 2].map(|d| axes[d].output())
 }
 
-fn inputs(axes: &[AxisWindows; 3]) -> [usize; 3] {
+pub(super) fn inputs(axes: &[AxisWindows; 3]) -> [usize; 3] {
     axes.each_ref().map(|a| a.input)
 }
 
-fn cost(axes: &[AxisWindows; 3]) -> usize {
+pub(super) fn cost(axes: &[AxisWindows; 3]) -> usize {
     axes.iter().map(|a| a.output() * a.most_taps()).product()
 }
 
 /// The rows of the input that one output row sees: offsets into the plane.
-fn rows(axes: &[AxisWindows; 3], od: usize, oh: usize) -> impl Iterator<Item = usize> + '_ {
+pub(super) fn rows(
+    axes: &[AxisWindows; 3],
+    od: usize,
+    oh: usize,
+) -> impl Iterator<Item = usize> + '_ {
     let (height, width) = (axes[1].input, axes[2].input);
     let (d, h) = (axes[0].windows[od], axes[1].windows[oh]);
     (0..d.taps).flat_map(move |i| {
@@ -68,11 +74,93 @@ pub fn avg_pool(
 ) -> Result<(), KernelError> {
     const NAME: &str = "avg_pool";
     let p = Planes::new(NAME, out, input, outputs(axes), inputs(axes))?;
-    with_number!(NAME, p.dtype(), A => {
-        p.each::<A>(cost(axes), &|_, x, y| avg_plane(y, x, axes, divisor))
+    with_number!(NAME, p.dtype(), A => sums::<A>(p, axes, divisor))
+}
+
+fn sums<A: Number>(
+    p: Planes<'_>,
+    axes: &[AxisWindows; 3],
+    divisor: Divisor,
+) -> Result<(), KernelError> {
+    let Some(taps) = Taps::new(&axes[2]) else {
+        return p.each::<A>(cost(axes), &|_, x, y| avg_plane(y, x, axes, divisor));
+    };
+    let plane = match math::isa() {
+        #[cfg(target_arch = "x86_64")]
+        math::Isa::Avx512 | math::Isa::Avx2 => taps_avx2::<A>,
+        _ => taps_portable::<A>,
+    };
+    // a zero changes no sum, which begins with one
+    let start = || (Lines::new(&taps, A::ZERO), vec![A::ZERO; taps.outputs]);
+    p.each_in(cost(axes), &mut [], &start, &|_, x, y, _, row| {
+        // SAFETY: the machine has the instructions of the set in use.
+        unsafe { plane(row, y, x, axes, &taps, divisor) }
     })
 }
 
+/// A row of the input as lines, and sums in whole groups.
+type Row<A> = (Lines<A>, Vec<A>);
+
+#[inline(always)]
+fn taps_body<A: Number>(
+    (lines, sums): &mut Row<A>,
+    out: &mut [A],
+    x: &[A],
+    axes: &[AxisWindows; 3],
+    taps: &Taps,
+    divisor: Divisor,
+) {
+    let [depth, height, width] = outputs(axes);
+    for od in 0..depth {
+        for oh in 0..height {
+            sums.fill(A::ZERO);
+            for row in rows(axes, od, oh) {
+                lines.fill(taps, &x[row..row + axes[2].input]);
+                for (group, to) in sums.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+                    // a copy, which stays in registers
+                    let mut y = *to;
+                    for tap in &taps.taps {
+                        let v = lines.seen(*tap, group);
+                        for lane in 0..LANES {
+                            y[lane] = y[lane].plus(v[lane]);
+                        }
+                    }
+                    *to = y;
+                }
+            }
+            let at = (od * height + oh) * width;
+            let to = &mut out[at..at + width];
+            to.copy_from_slice(&sums[..width]);
+            divide(to, axes, [od, oh], divisor);
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn taps_avx2<A: Number>(
+    row: &mut Row<A>,
+    out: &mut [A],
+    x: &[A],
+    axes: &[AxisWindows; 3],
+    taps: &Taps,
+    divisor: Divisor,
+) {
+    taps_body(row, out, x, axes, taps, divisor);
+}
+
+unsafe fn taps_portable<A: Number>(
+    row: &mut Row<A>,
+    out: &mut [A],
+    x: &[A],
+    axes: &[AxisWindows; 3],
+    taps: &Taps,
+    divisor: Divisor,
+) {
+    taps_body(row, out, x, axes, taps, divisor);
+}
+
+/// One window after the other, which any windows allow.
 fn avg_plane<A: Number>(out: &mut [A], x: &[A], axes: &[AxisWindows; 3], divisor: Divisor) {
     let [depth, height, width] = outputs(axes);
     let w = &axes[2];
@@ -82,48 +170,28 @@ fn avg_plane<A: Number>(out: &mut [A], x: &[A], axes: &[AxisWindows; 3], divisor
             let to = &mut out[at..at + width];
             for row in rows(axes, od, oh) {
                 let from = &x[row..row + w.input];
-                match w.by_taps() {
-                    Some((r, taps)) => {
-                        for k in taps {
-                            let (low, high, offset) = w.tap_range(r, k);
-                            if low == high {
-                                continue;
-                            }
-                            let first = (offset + (low * r.stride) as i64) as usize;
-                            add_row(&mut to[low..high], &from[first..], r.stride);
-                        }
-                    }
-                    None => {
-                        for (y, window) in to.iter_mut().zip(&w.windows) {
-                            for t in 0..window.taps {
-                                *y = y.plus(from[window.start + t * w.step]);
-                            }
-                        }
+                for (y, window) in to.iter_mut().zip(&w.windows) {
+                    for t in 0..window.taps {
+                        *y = y.plus(from[window.start + t * w.step]);
                     }
                 }
             }
-            for (ow, y) in to.iter_mut().enumerate() {
-                if w.windows[ow].taps > 0 {
-                    *y = y.over(divisor.of(axes, [od, oh, ow]));
-                }
-            }
+            divide(to, axes, [od, oh], divisor);
         }
     }
 }
 
-/// `to[i] += from[i * stride]`.
-#[inline]
-fn add_row<A: Number>(to: &mut [A], from: &[A], stride: usize) {
-    match stride {
-        1 => {
-            for (y, v) in to.iter_mut().zip(from) {
-                *y = y.plus(*v);
-            }
-        }
-        _ => {
-            for (y, v) in to.iter_mut().zip(from.iter().step_by(stride)) {
-                *y = y.plus(*v);
-            }
+/// The sums of a row by their divisors.
+#[inline(always)]
+fn divide<A: Number>(
+    row: &mut [A],
+    axes: &[AxisWindows; 3],
+    [od, oh]: [usize; 2],
+    divisor: Divisor,
+) {
+    for (ow, y) in row.iter_mut().enumerate() {
+        if axes[2].windows[ow].taps > 0 {
+            *y = y.over(divisor.of(axes, [od, oh, ow]));
         }
     }
 }
@@ -182,113 +250,4 @@ fn share<A: Number>(
     }
     // adaptive windows: by one axis after the other
     (0..3).fold(g, |g, d| g.over(axes[d].windows[at[d]].taps as i64).held_as(dtype))
-}
-
-/// The largest element of each window, and its position in its plane. A NaN is larger than
-/// everything; of equal elements the first one counts, of NaNs the last.
-///
-/// # Errors
-///
-/// As for [`avg_pool`]; `indices` that are not as many aligned `i64` as `out` has elements.
-pub fn max_pool(
-    [out, indices]: [Out<'_>; 2],
-    input: In<'_>,
-    axes: &[AxisWindows; 3],
-) -> Result<(), KernelError> {
-    const NAME: &str = "max_pool";
-    let indices = indices_of(NAME, &out, indices)?;
-    let p = Planes::new(NAME, out, input, outputs(axes), inputs(axes))?;
-    with_number!(NAME, p.dtype(), A => {
-        p.each_with::<A>(cost(axes), indices, &|_, x, y, at| max_plane(y, at, x, axes))
-    })
-}
-
-/// The indices of a result's elements.
-pub(super) fn indices_of<'a>(
-    kernel: &'static str,
-    out: &Out<'_>,
-    indices: Out<'a>,
-) -> Result<&'a mut [i64], KernelError> {
-    let fits = indices.numel() == out.numel();
-    ask(kernel, fits, "an index for each element")?;
-    indices.slice()
-}
-
-pub(super) fn max_plane<A: Number>(
-    out: &mut [A],
-    indices: &mut [i64],
-    x: &[A],
-    axes: &[AxisWindows; 3],
-) {
-    let [depth, height, width] = outputs(axes);
-    let w = &axes[2];
-    for od in 0..depth {
-        for oh in 0..height {
-            let at = (od * height + oh) * width;
-            let to = &mut out[at..at + width];
-            let which = &mut indices[at..at + width];
-            to.fill(A::LOWEST);
-            let mut first_row = true;
-            for row in rows(axes, od, oh) {
-                if first_row {
-                    for (i, window) in which.iter_mut().zip(&w.windows) {
-                        *i = (row + window.start) as i64;
-                    }
-                    first_row = false;
-                }
-                let from = &x[row..row + w.input];
-                match w.by_taps() {
-                    Some((r, taps)) => {
-                        for k in taps {
-                            let (low, high, offset) = w.tap_range(r, k);
-                            if low == high {
-                                continue;
-                            }
-                            let first = (offset + (low * r.stride) as i64) as usize;
-                            max_row(
-                                &mut to[low..high],
-                                &mut which[low..high],
-                                &from[first..],
-                                r.stride,
-                                (row + first) as i64,
-                            );
-                        }
-                    }
-                    None => {
-                        for ((y, i), window) in to.iter_mut().zip(which.iter_mut()).zip(&w.windows)
-                        {
-                            for t in 0..window.taps {
-                                let at = window.start + t * w.step;
-                                take(y, i, from[at], (row + at) as i64);
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn take<A: Number>(y: &mut A, i: &mut i64, v: A, at: i64) {
-    let better = (v > *y) | v.is_nan();
-    *y = if better { v } else { *y };
-    *i = if better { at } else { *i };
-}
-
-#[inline]
-fn max_row<A: Number>(to: &mut [A], which: &mut [i64], from: &[A], stride: usize, at: i64) {
-    match stride {
-        1 => {
-            for (o, ((y, i), v)) in to.iter_mut().zip(which).zip(from).enumerate() {
-                take(y, i, *v, at + o as i64);
-            }
-        }
-        _ => {
-            let strided = from.iter().step_by(stride);
-            for (o, ((y, i), v)) in to.iter_mut().zip(which).zip(strided).enumerate() {
-                take(y, i, *v, at + (o * stride) as i64);
-            }
-        }
-    }
 }

@@ -3,9 +3,9 @@
 
 use super::super::KernelError;
 use super::super::operand::{self, In, Out, ask};
+use super::maximum::{indices_of, max_plane};
 use super::number::{Number, round_to, to_f64, with_number};
 use super::planes::{Planes, volume};
-use super::pool::{indices_of, max_plane};
 use super::window::AxisWindows;
 use std::sync::OnceLock;
 use straightline_passes::ir::DType;

@@ -118,15 +118,4 @@ impl AxisWindows {
     pub(super) fn most_taps(&self) -> usize {
         self.windows.iter().map(|w| w.taps).max().unwrap_or(0)
     }
-
-    /// For tap `k` of regular windows: the output positions that have it inside of the input, and
-    /// the input position that it would have for output 0.
-    pub(super) fn tap_range(&self, r: &Regular, k: usize) -> (usize, usize, i64) {
-        let offset = (k * self.step) as i64 - r.pad as i64;
-        let low = if offset < 0 { (-offset as usize).div_ceil(r.stride) } else { 0 };
-        let room = self.input as i64 - offset;
-        let high =
-            if room <= 0 { 0 } else { (room as usize).div_ceil(r.stride).min(self.output()) };
-        (low, high.max(low), offset)
-    }
 }
