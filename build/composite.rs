@@ -58,9 +58,15 @@ impl Writer<'_> {
         match e {
             Expr::Call { op, args, result } => {
                 let call = self.call(op.schema(), args)?;
-                Ok(match result {
-                    Some(i) => format!("{call}?.{i}"),
-                    None => format!("{call}?"),
+                let Some(i) = result else { return Ok(format!("{call}?")) };
+                Ok(match self.own_tensors(op.schema(), args) {
+                    // nobody sees the other results, if nobody is between here and the kernel
+                    Some(tensors) => format!(
+                        "{{ let _unread = crate::dispatch::unread::Unread::beside(OP_{}.get()?.handle(), {i}, &[{}]); {call}?.{i} }}",
+                        function_name(op.schema()).to_uppercase(),
+                        tensors.join(", "),
+                    ),
+                    None => format!("{call}?.{i}"),
                 })
             }
             Expr::Local(i, None) => Ok(format!("v{i}.clone()")),
@@ -70,6 +76,19 @@ impl Writer<'_> {
             }
             e => Err(format!("{e:?} is no result")),
         }
+    }
+
+    /// The names of a call's tensors, if all of them are arguments of the composite.
+    fn own_tensors(&self, schema: &FunctionSchema, args: &[Expr]) -> Option<Vec<&str>> {
+        (args.iter().zip(&schema.args))
+            .filter(|(_, of)| of.ty.is_dispatch_relevant())
+            .map(|(e, of)| match e {
+                Expr::Argument(i) if of.ty == SchemaType::Tensor => {
+                    Some(self.op.params[*i].name.as_str())
+                }
+                _ => None,
+            })
+            .collect()
     }
 
     /// A value as an argument of this type.

@@ -7,6 +7,7 @@
 //! does so on the copies, and what it wrote is a result. A kernel of ours is also offered the
 //! plan's memory for its results; a result that it put elsewhere is copied there.
 
+use crate::dispatch::unread::Unread;
 use crate::dispatch::{DispatchKey, Value, handle_of};
 use crate::error::Result;
 use crate::modes::functionalize;
@@ -76,6 +77,7 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
             // loans cannot be written
             let _reads = if lend { access::read(&operands) } else { Ok(Default::default()) }?;
             let places = ctx.outputs.iter().filter(|_| lend).filter_map(place);
+            let _unread = Unread::of(op, if lend { ctx.unread } else { 0 });
             // SAFETY: they are the plan's own memory for results, written by this step alone.
             let offer = unsafe { Offer::new(places) };
             let mut operand = |i: &u32| inputs[*i as usize].clone();

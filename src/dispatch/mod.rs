@@ -51,6 +51,7 @@ mod table;
 mod tests;
 mod tls;
 mod trace;
+pub(crate) mod unread;
 mod value;
 pub(crate) mod watcher;
 mod whole;

@@ -101,8 +101,14 @@ impl TlsKeySets {
 /// the call takes the slow path: it may have to be traced or observed.
 #[inline]
 pub(super) fn enter(arguments: DispatchKeySet) -> (DispatchKeySet, bool) {
+    LOCAL.with(|l| l.calls.set(l.calls.get() + 1));
+    peek(arguments)
+}
+
+/// [`enter`] for those who only ask what a call would do.
+#[inline]
+pub(super) fn peek(arguments: DispatchKeySet) -> (DispatchKeySet, bool) {
     LOCAL.with(|l| {
-        l.calls.set(l.calls.get() + 1);
         let excluded = l.excluded.get();
         let keys = (arguments | DispatchKeySet::from_raw(l.included.get()))
             - DispatchKeySet::from_marked(excluded);

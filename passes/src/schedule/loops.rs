@@ -356,6 +356,8 @@ pub enum Extern {
         inputs: Vec<BufferView>,
         /// Results, to be written.
         outputs: Vec<BufferView>,
+        /// A bit for each of the results that nothing reads: what is in them does not matter.
+        unread: u64,
         /// The call that a failure of the kernel belongs to, among [`Schedule::sites`].
         site: Option<u32>,
     },

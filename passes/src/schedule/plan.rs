@@ -422,6 +422,10 @@ impl Planner<'_> {
                         outputs: (call.results.iter().take(call.metas.len()))
                             .map(|v| self.result(*v))
                             .collect(),
+                        unread: (call.results.iter().take(u64::BITS as usize).enumerate())
+                            .filter(|(_, r)| !demands.live[r.i()])
+                            .map(|(at, _)| 1 << at)
+                            .sum(),
                         site,
                     })
                 }

@@ -49,6 +49,8 @@ pub struct ExternCtx<'a> {
     pub inputs: &'a [View<'a>],
     /// Results.
     pub outputs: &'a [ViewMut<'a>],
+    /// A bit for each of the results that nobody reads: what they hold does not matter.
+    pub unread: u64,
 }
 
 /// A runtime kernel: fills the outputs, or says why it cannot.
@@ -101,6 +103,7 @@ enum Work {
         args: Vec<Arg<u32>>,
         inputs: Vec<Located>,
         outputs: Vec<Located>,
+        unread: u64,
         site: Option<u32>,
     },
 }
@@ -118,7 +121,7 @@ pub(super) fn resolve(
         };
         let work = match e {
             Extern::Matmul(m) => Work::Matmul(Box::new(MatmulStep::new(schedule, m, step)?)),
-            Extern::Op { op, args, inputs, outputs, site } => {
+            Extern::Op { op, args, inputs, outputs, unread, site } => {
                 let kernel = registry
                     .get(*op)
                     .ok_or_else(|| PlanError::UnsupportedOperator { op: op.to_string(), step })?;
@@ -131,6 +134,7 @@ pub(super) fn resolve(
                     args: args.clone(),
                     inputs: locate(inputs),
                     outputs: locate(outputs),
+                    unread: *unread,
                     site: *site,
                 }
             }
@@ -149,7 +153,7 @@ impl ExternStep {
     fn run(&self, run: &RunContext, host: &HostState<'_>) -> Result<(), PlanError> {
         match &self.work {
             Work::Matmul(m) => m.run(self.step, run, host),
-            Work::Op { op, kernel, args, inputs, outputs, site } => {
+            Work::Op { op, kernel, args, inputs, outputs, unread, site } => {
                 let inputs: Vec<View<'_>> = inputs
                     .iter()
                     .map(|l| View {
@@ -168,14 +172,19 @@ impl ExternStep {
                         strides: &l.strides,
                     })
                     .collect();
-                kernel(&ExternCtx { op: *op, args, inputs: &inputs, outputs: &outputs }).map_err(
-                    |error| PlanError::Extern {
-                        step: self.step,
-                        op: op.to_string(),
-                        error: Arc::new(error),
-                        site: *site,
-                    },
-                )
+                let ctx = ExternCtx {
+                    op: *op,
+                    args,
+                    inputs: &inputs,
+                    outputs: &outputs,
+                    unread: *unread,
+                };
+                kernel(&ctx).map_err(|error| PlanError::Extern {
+                    step: self.step,
+                    op: op.to_string(),
+                    error: Arc::new(error),
+                    site: *site,
+                })
             }
         }
     }

@@ -236,6 +236,7 @@ fn extern_schedule(op: &str) -> Schedule {
                 args: vec![Arg::Tensor(0), Arg::Scalar(Scalar::Int(10))],
                 inputs: vec![view(1, &[4], &[1])],
                 outputs: vec![view(2, &[4], &[1])],
+                unread: 0,
                 site: None,
             }),
         ],

@@ -24,6 +24,7 @@ use super::trace::{Entry, Scope};
 use super::value::{Stack, Value};
 use crate::dispatch::watcher::{Question, asked};
 use crate::error::{Error, Result};
+use crate::tensor::Tensor;
 use entry::Table;
 use std::fmt;
 use std::marker::PhantomData;
@@ -209,6 +210,21 @@ impl OperatorHandle {
     pub(crate) fn is_replaced(self) -> bool {
         matches!(self.name().namespace(), Some("aten" | "prims"))
             && (self.selects() || self.is_foreign_at(DispatchKey::CPU))
+    }
+
+    /// Whether a call with these tensors comes straight to this crate's kernel for tensors with
+    /// data: nothing records it, and nobody watches it or takes it apart on the way.
+    pub(crate) fn is_direct(self, tensors: &[&Tensor]) -> bool {
+        let keys = tensors.iter().fold(DispatchKeySet::EMPTY, |keys, t| keys | t.call_keys());
+        let (full, special) = tls::peek(keys);
+        if special || full.records() {
+            return false;
+        }
+        let keys = self.0.masked_silent(full);
+        let record = self.0.lookup(keys);
+        keys.highest_functionality() == DispatchKey::Dense
+            && record.standing == Standing::Kernel
+            && record.kernel.is_own()
     }
 
     fn is_foreign_at(self, key: DispatchKey) -> bool {

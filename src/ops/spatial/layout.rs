@@ -112,6 +112,17 @@ pub(super) fn result<const N: usize>(
     Ok(out)
 }
 
+/// A tensor that is never read.
+pub(super) fn unfilled(
+    like: &Tensor,
+    dtype: DType,
+    sizes: &[i64],
+    format: Format,
+) -> Result<Tensor> {
+    crate::ops::common::check_sizes(sizes)?;
+    Tensor::allocate(dtype, like.device(), Dims::from_slice(sizes), format.strides(sizes))
+}
+
 /// As [`result`], with indices in the same format.
 pub(super) fn with_indices<const N: usize>(
     like: &Tensor,

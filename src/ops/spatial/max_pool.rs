@@ -3,15 +3,20 @@
 use super::check;
 use super::layout::{
     Format, check_dtype, check_floating, check_grad, check_indices, check_input, check_same_dtype,
-    result, volume, with_indices, with_spatial,
+    result, unfilled, volume, with_indices, with_spatial,
 };
 use super::window::{Windows, adaptive_axes, adaptive_outputs};
+use crate::dispatch::OperatorHandle;
+use crate::dispatch::unread::is_read;
 use crate::error::{Error, Result};
+use crate::ops::aten;
 use crate::tensor::Tensor;
 use straightline_catalog::DType;
 use straightline_runtime::cpu::kernels::spatial::{self, AxisWindows};
+use straightline_runtime::cpu::kernels::{In, Out};
 
 fn forward(
+    op: OperatorHandle,
     x: &Tensor,
     spatial: usize,
     out: [i64; 3],
@@ -19,6 +24,12 @@ fn forward(
     axes: impl FnOnce() -> [AxisWindows; 3],
 ) -> Result<(Tensor, Tensor)> {
     let sizes = with_spatial(x, &out[3 - spatial..]);
+    if !is_read(op, 1) {
+        let kernel =
+            |out: Out<'_>, [x]: [In<'_>; 1]| Ok(spatial::max_pool_values(out, x, &axes())?);
+        let out = result(x, &sizes, format, [x], kernel)?;
+        return Ok((out, unfilled(x, DType::I64, &sizes, format)?));
+    }
     with_indices(x, &sizes, format, [x], |outs, [x]| Ok(spatial::max_pool(outs, x, &axes())?))
 }
 
@@ -49,7 +60,7 @@ fn check_format(x: &Tensor, spatial: usize) -> Result<Format> {
 }
 
 macro_rules! max_pools {
-    ($($pool:ident $pool_backward:ident $spatial:literal;)*) => {
+    ($($pool:ident $op:ident $pool_backward:ident $spatial:literal;)*) => {
         $(
             pub(crate) fn $pool(
                 x: &Tensor,
@@ -71,7 +82,8 @@ macro_rules! max_pools {
                 let format = check_format(x, $spatial)?;
                 let input = volume(x, $spatial);
                 let out = windows.outputs(what, input)?;
-                forward(x, $spatial, out, format, || windows.axes(input, out))
+                let op = aten::$op.get()?.handle();
+                forward(op, x, $spatial, out, format, || windows.axes(input, out))
             }
 
             #[allow(clippy::too_many_arguments, reason = "the schema's arguments")]
@@ -103,12 +115,12 @@ macro_rules! max_pools {
 }
 
 max_pools!(
-    max_pool2d_with_indices max_pool2d_with_indices_backward 2;
-    max_pool3d_with_indices max_pool3d_with_indices_backward 3;
+    max_pool2d_with_indices OP_MAX_POOL2D_WITH_INDICES max_pool2d_with_indices_backward 2;
+    max_pool3d_with_indices OP_MAX_POOL3D_WITH_INDICES max_pool3d_with_indices_backward 3;
 );
 
 macro_rules! adaptive_max_pools {
-    ($($pool:ident $pool_backward:ident $spatial:literal;)*) => {
+    ($($pool:ident $op:ident $pool_backward:ident $spatial:literal;)*) => {
         $(
             pub(crate) fn $pool(x: &Tensor, output: &[i64]) -> Result<(Tensor, Tensor)> {
                 let what = stringify!($pool);
@@ -117,7 +129,8 @@ macro_rules! adaptive_max_pools {
                 check_floating(what, x)?;
                 let input = volume(x, $spatial);
                 let format = if $spatial == 2 { Format::of_rank(x, 4) } else { Format::Contiguous };
-                forward(x, $spatial, out, format, || adaptive_axes(input, out))
+                let op = aten::$op.get()?.handle();
+                forward(op, x, $spatial, out, format, || adaptive_axes(input, out))
             }
 
             pub(crate) fn $pool_backward(
@@ -146,8 +159,8 @@ macro_rules! adaptive_max_pools {
 }
 
 adaptive_max_pools!(
-    adaptive_max_pool2d adaptive_max_pool2d_backward 2;
-    adaptive_max_pool3d adaptive_max_pool3d_backward 3;
+    adaptive_max_pool2d OP_ADAPTIVE_MAX_POOL2D adaptive_max_pool2d_backward 2;
+    adaptive_max_pool3d OP_ADAPTIVE_MAX_POOL3D adaptive_max_pool3d_backward 3;
 );
 
 fn unpool(

@@ -30,6 +30,21 @@ fn an_encoder_of_six_layers() {
 }
 
 #[test]
+fn a_call_says_which_of_its_results_nothing_reads() {
+    let pool = "graph(%x: f32[1,1,4,4]) {
+  %y: f32[1,1,2,2], %y.1: i64[1,1,2,2] = aten::max_pool2d_with_indices(%x, kernel_size=[2, 2], stride=[], padding=[0, 0], dilation=[1, 1], ceil_mode=false)
+";
+    for (uses, unread) in [("%y", 0b10), ("%y.1", 0b01), ("%y.1, %y", 0)] {
+        let plan = planned(&format!("{pool}  return {uses}\n}}"));
+        let masks = plan.steps.iter().map(|step| match step {
+            Step::Extern(Extern::Op { unread, .. }) => *unread,
+            _ => panic!("one call: {plan}"),
+        });
+        assert!(masks.eq([unread]), "{uses}: {plan}");
+    }
+}
+
+#[test]
 fn cross_entropy_is_a_row_kernel_and_a_mean() {
     let plan = planned(
         "graph(%x: f32[256,1000], %t: i64[256]) {
