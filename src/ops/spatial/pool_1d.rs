@@ -3,7 +3,6 @@
 
 use super::check;
 use super::layout::{check_floating, check_input};
-use crate::dispatch::unread::Unread;
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
@@ -94,10 +93,6 @@ pub(crate) fn max_pool1d(
 ) -> Result<Tensor> {
     check_input("max_pool1d", x, 1)?;
     check_floating("max_pool1d", x)?;
-    // the operator between is nobody's who might look
-    let between = aten::OP_MAX_POOL1D_WITH_INDICES.get()?.handle();
-    let pool = aten::OP_MAX_POOL2D_WITH_INDICES.get()?.handle();
-    let _unread = between.is_direct(&[x]).then(|| Unread::beside(pool, 0, &[x]));
     let (out, _) = aten::max_pool1d_with_indices(x, kernel, stride, padding, dilation, ceil_mode)?;
     // PyTorch's kernel of one dimension writes rows whatever the input's layout
     aten::contiguous(&out, MemoryFormat::Contiguous)

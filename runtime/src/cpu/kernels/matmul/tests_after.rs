@@ -120,8 +120,8 @@ fn rows_are_finished_as_the_scalar_formulas_say() {
     check::<f32>(DType::F32, |x| x as f32, number_bits!(f32), want);
     let want = |a, x, r: Option<f64>| r.map_or(activate64(a, x), |r| activate64(a, x) + r);
     check::<f64>(DType::F64, |x| x, |x| if x.is_nan() { u64::MAX } else { x.to_bits() }, want);
-    check::<f16>(DType::F16, f16::from_f64, number_bits!(f16), half_want!(f16));
-    check::<bf16>(DType::BF16, bf16::from_f64, number_bits!(bf16), half_want!(bf16));
+    check::<f16>(DType::F16, |x| f16::from_f32(x as f32), number_bits!(f16), half_want!(f16));
+    check::<bf16>(DType::BF16, |x| bf16::from_f32(x as f32), number_bits!(bf16), half_want!(bf16));
 }
 
 /// More rows than one thread is given; the residual is the result itself.

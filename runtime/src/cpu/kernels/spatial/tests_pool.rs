@@ -80,7 +80,7 @@ fn elements<T: Copy>(n: usize, special: &[T], of: fn(i64) -> T) -> Vec<T> {
         .map(|_| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let r = (state >> 33) as usize;
-            if r % 5 == 0 && !special.is_empty() {
+            if r.is_multiple_of(5) && !special.is_empty() {
                 special[r / 5 % special.len()]
             } else {
                 of((r / 8 % 9) as i64)
