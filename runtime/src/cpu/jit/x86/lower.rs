@@ -301,10 +301,7 @@ impl<'b> Lower<'b> {
             Inst::Fma(a, b, c) => self.fma(regs, me, [a, b, c])?,
             Inst::Accumulate(i, fold, v) => {
                 let acc = self.accumulator(copy, i);
-                match self.body.vectors {
-                    Vectors::Ymm => self.accumulate_ymm(regs, acc, fold, v, tail)?,
-                    Vectors::Zmm => self.accumulate_zmm(regs, acc, fold, v, tail)?,
-                }
+                self.accumulate(regs, acc, fold, v, tail)?;
                 regs.release(inst.operands());
             }
             _ => match asm.vectors {
@@ -410,7 +407,8 @@ impl<'b> Lower<'b> {
         Ok(())
     }
 
-    fn accumulate_zmm(
+    /// Takes a value into an accumulator.
+    fn accumulate(
         &mut self,
         regs: &mut Registers<'_>,
         acc: u8,
@@ -421,36 +419,21 @@ impl<'b> Lower<'b> {
         let asm = &mut self.asm;
         let rm = regs.source(asm, v)?;
         let lanes = if tail { Mask::Merge(TAIL) } else { Mask::None };
-        match fold {
-            Fold::Sum => asm.evex(Opcode::ADD, lanes, acc, acc, rm, None),
-            Fold::Max | Fold::Min => {
+        match (asm.vectors, fold) {
+            (Vectors::Zmm, Fold::Sum) => asm.evex(Opcode::ADD, lanes, acc, acc, rm, None),
+            (Vectors::Zmm, Fold::Max | Fold::Min) => {
                 let k = regs.define_mask(None)?;
                 extreme_zmm(asm, fold, lanes, k, acc, rm);
             }
-        }
-        Ok(())
-    }
-
-    fn accumulate_ymm(
-        &mut self,
-        regs: &mut Registers<'_>,
-        acc: u8,
-        fold: Fold,
-        v: Node,
-        tail: bool,
-    ) -> Result<(), OutOfRegisters> {
-        let asm = &mut self.asm;
-        let rm = regs.source(asm, v)?;
-        match (fold, tail) {
-            (Fold::Sum, false) => asm.vector(Opcode::ADD, acc, acc, rm, None),
-            (Fold::Sum, true) => {
+            (Vectors::Ymm, Fold::Sum) if !tail => asm.vector(Opcode::ADD, acc, acc, rm, None),
+            (Vectors::Ymm, Fold::Sum) => {
                 // the sum begins with a zero, which another one does not change
                 let part = regs.fresh(asm)?;
                 asm.vector(Opcode::AND_TRUTH, part, TAIL_TRUTH, rm, None);
                 asm.vector(Opcode::ADD, acc, acc, Rm::Reg(part), None);
                 regs.give_back(part);
             }
-            (Fold::Max | Fold::Min, tail) => {
+            (Vectors::Ymm, Fold::Max | Fold::Min) => {
                 let (a, b) = (regs.fresh(asm)?, regs.fresh(asm)?);
                 let lanes = tail.then_some(TAIL_TRUTH);
                 extreme_ymm(asm, fold, lanes, [a, b], acc, rm);
