@@ -25,6 +25,9 @@ use straightline_passes::schedule::loops::{Extern, Schedule, Step};
 use straightline_runtime::cpu::kernels::{self, In, Out, Strided};
 use straightline_runtime::plan::{ExternCtx, ExternRegistry, View, ViewMut};
 
+/// The tag of operators whose result is memory as it is, which the plan has.
+const UNSET: &str = "unset";
+
 /// The kernels that a schedule's extern steps need.
 pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
     let mut names = BTreeSet::new();
@@ -56,7 +59,7 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
             name,
             Op::view_dtype | Op::view_as_complex | Op::as_strided | Op::as_strided_scatter
         );
-        if lend && is_unset(name) {
+        if lend && op.tags().contains(&UNSET) {
             registry.register(name, |_: &ExternCtx<'_>| Ok(()));
             continue;
         }
@@ -99,19 +102,6 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
         });
     }
     Ok(Arc::new(registry))
-}
-
-/// Whether the operator's result is memory as it is, which the plan has.
-fn is_unset(op: Op) -> bool {
-    matches!(
-        op,
-        Op::empty_memory_format
-            | Op::empty_strided
-            | Op::empty_like
-            | Op::empty_permuted
-            | Op::new_empty
-            | Op::new_empty_strided
-    )
 }
 
 /// The memory of a result, for a kernel to compute into.

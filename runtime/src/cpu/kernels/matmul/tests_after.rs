@@ -1,18 +1,9 @@
 //! What follows a stored product, against the scalar formulas element by element.
 
+use super::tests_packed::ACTIVATIONS;
 use super::*;
 use crate::cpu::math::{Fn1, Scalar32, Scalar64, functions};
 use ::half::{bf16, f16};
-
-const ACTIVATIONS: [Activation; 7] = [
-    Activation::None,
-    Activation::Relu,
-    Activation::GeluErf,
-    Activation::GeluTanh,
-    Activation::Silu,
-    Activation::Tanh,
-    Activation::Sigmoid,
-];
 
 fn function(a: Activation) -> Option<Fn1> {
     match a {

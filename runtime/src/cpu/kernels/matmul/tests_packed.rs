@@ -152,7 +152,7 @@ fn every_instruction_set_computes_the_same_chain_in_f64() {
     check_kernels::<f64>();
 }
 
-const ACTIVATIONS: [Activation; 7] = [
+pub(super) const ACTIVATIONS: [Activation; 7] = [
     Activation::None,
     Activation::Relu,
     Activation::GeluErf,
