@@ -67,8 +67,9 @@ pub mod transforms;
 
 #[cfg(feature = "compile")]
 pub use compile::{
-    Arguments, CompileEvent, CompileOptions, Compiled, Executable, Explanation, Functionalized,
-    GuardMiss, Lowered, TensorFunction, TensorTree, Traced, compile, compile_with, functionalize,
+    Arguments, CompileEvent, CompileOptions, Compiled, DynamicSizes, Executable, Explanation,
+    Functionalized, GuardMiss, Lowered, TensorFunction, TensorTree, Traced, compile, compile_with,
+    functionalize,
 };
 pub use default_dtype::{default_dtype, set_default_dtype};
 pub use error::{Error, ErrorKind, Operand, Result};

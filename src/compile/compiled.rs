@@ -6,7 +6,7 @@ use super::devices;
 use super::explain::{Explanation, VariantExplanation};
 use super::flat::{self, Handed};
 use super::guards::{GuardMiss, Guards};
-use super::options::{CompileEvent, CompileOptions};
+use super::options::{CompileEvent, CompileOptions, DynamicSizes};
 use super::settle;
 use super::stages::Executable;
 use super::traced::Traced;
@@ -27,6 +27,9 @@ use std::time::Instant;
 const RETIRED_FACTOR: usize = 8;
 
 pub(super) type Function<I, O> = Box<dyn Fn(&I) -> Result<O> + Send + Sync>;
+
+/// So many captures for nothing, and calls that no code serves run eagerly at once.
+const FUTILE: usize = 4;
 
 /// How many events are kept; older ones are dropped.
 const EVENTS_KEPT: usize = 256;
@@ -58,6 +61,10 @@ struct Inner<I, O> {
     /// How many variants are retired: the registrations of an operator have changed, or a
     /// closed-over tensor was replaced.
     retired: AtomicUsize,
+    /// How many run the code of another one.
+    sharing: AtomicUsize,
+    /// How often a call was captured when no more code may be generated, for nothing.
+    futile: AtomicUsize,
     /// Which call makes a variant.
     turn: Turn,
     events: Mutex<Vec<CompileEvent>>,
@@ -88,6 +95,8 @@ struct Variant<I, O> {
     handed: Vec<Option<Handed>>,
     /// `None`: runs eagerly.
     code: Option<Executable>,
+    /// Whether the code is that of another variant.
+    shares: bool,
     /// Whether the variant is retired.
     retired: AtomicBool,
     next: *const Variant<I, O>,
@@ -104,6 +113,7 @@ impl<I: TensorTree, O> Variant<I, O> {
             output: None,
             handed: Vec::new(),
             code: None,
+            shares: false,
             retired: AtomicBool::new(false),
             next: std::ptr::null(),
         }
@@ -149,6 +159,8 @@ impl<I, O> Compiled<I, O> {
             head: AtomicPtr::new(std::ptr::null_mut()),
             count: AtomicUsize::new(0),
             retired: AtomicUsize::new(0),
+            sharing: AtomicUsize::new(0),
+            futile: AtomicUsize::new(0),
             turn: Turn::default(),
             events: Mutex::new(Vec::new()),
             performed: Mutex::new(Vec::new()),
@@ -204,6 +216,23 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
         self.0.count.load(Ordering::Relaxed)
     }
 
+    /// How many variants have code of their own; the others differ from one of those in sizes and
+    /// strides alone, and run its code.
+    ///
+    /// ```
+    /// use straightline::{Tensor, compile};
+    /// let f = compile(|x: &Tensor| x.softmax(-1));
+    /// for n in 20..60 {
+    ///     f.call(&Tensor::ones([4, n])?)?;
+    /// }
+    /// assert_eq!(f.variants(), 40);
+    /// assert!(f.codes() <= 3);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    pub fn codes(&self) -> usize {
+        self.variants() - self.0.sharing.load(Ordering::Relaxed)
+    }
+
     /// What has happened so far, oldest first (the last 256 events).
     pub fn events(&self) -> Vec<CompileEvent> {
         self.0.events().clone()
@@ -214,7 +243,10 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
     pub fn explain(&self) -> Explanation {
         let variants = self.0.variants_from_newest();
         let mut variants: Vec<VariantExplanation> = variants
-            .map(|v| VariantExplanation::new(v.number, &v.guards, v.code.as_ref()))
+            .map(|v| {
+                let code = v.code.as_ref();
+                VariantExplanation::new(v.number, &v.guards, code, self.0.code_of(v))
+            })
             .collect();
         variants.reverse();
         Explanation { variants, events: self.events() }
@@ -325,7 +357,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         self.retire_outdated();
         // a variant that turns out to serve still needs no new slot
         let doubtful = self.variants_from_newest().any(|v| v.is_doubtful(inputs, leaves, tls));
-        let built = match self.is_full() && !doubtful {
+        let built = match self.is_full() && !doubtful && !self.may_share() {
             true => Built::Full,
             false => self.build(inputs, leaves, wrapped, &misses, &turn)?,
         };
@@ -362,7 +394,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
     /// Whether that is news.
     fn retire(&self, v: &Variant<I, O>) -> bool {
         let news = !v.retired.swap(true, Ordering::Relaxed);
-        if news {
+        if news && !v.shares {
             self.retired.fetch_add(1, Ordering::Relaxed);
         }
         news
@@ -371,10 +403,36 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
     /// Whether the limit of variants is reached. Retired variants keep their memory, since another
     /// thread may still run them, so their number is bounded too.
     fn is_full(&self) -> bool {
-        let all = self.count.load(Ordering::Relaxed);
-        let serving = all - self.retired.load(Ordering::Relaxed);
+        let sharing = self.sharing.load(Ordering::Relaxed);
+        let all = self.count.load(Ordering::Relaxed) - sharing;
+        let serving = all.saturating_sub(self.retired.load(Ordering::Relaxed));
         let most = self.options.max_variants;
         serving >= most || all >= most.saturating_mul(RETIRED_FACTOR)
+    }
+
+    /// The oldest variant whose code a variant runs, if it is another one.
+    fn code_of(&self, v: &Variant<I, O>) -> Option<usize> {
+        let code = v.code.as_ref().filter(|_| v.shares)?;
+        let all = self.variants_from_newest().filter(|o| !o.shares);
+        all.filter(|o| o.code.as_ref().is_some_and(|c| c.shares_code_with(code)))
+            .map(|o| o.number)
+            .last()
+    }
+
+    /// Whether a variant that shares the code of another one may be added when there can be no more
+    /// code.
+    fn may_share(&self) -> bool {
+        self.options.dynamic != DynamicSizes::Never
+            && self.sharing.load(Ordering::Relaxed) < self.options.max_sizes
+            && self.futile.load(Ordering::Relaxed) < FUTILE
+            && self.codes().next().is_some()
+    }
+
+    /// The code of the variants that may still serve, newest first.
+    fn codes(&self) -> impl Iterator<Item = (usize, &Executable)> {
+        self.variants_from_newest()
+            .filter(|v| !v.retired.load(Ordering::Relaxed))
+            .filter_map(|v| Some((v.number, v.code.as_ref()?)))
     }
 
     fn capture(&self, inputs: &I) -> Result<Outcome<O>> {
@@ -483,21 +541,30 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         {
             return Ok(Built::Variant(variant));
         }
-        if self.is_full() {
+        let generate = !self.is_full();
+        if !generate && !self.may_share() {
             return Ok(Built::Full);
         }
+        let shareable: Vec<(usize, &Executable)> = match self.options.dynamic {
+            DynamicSizes::Never => Vec::new(),
+            DynamicSizes::Automatic => self.codes().collect(),
+        };
         let made = captured.and_then(|captured| {
             devices::check_captured(&captured.traced)?;
-            let code = training::compile(&captured.traced, &self.options)?;
+            let like: Vec<&Executable> = shareable.iter().map(|(_, code)| *code).collect();
+            let code = training::compile(&captured.traced, &self.options, &like, generate)?;
             Ok((captured, code))
         });
         let variant = match made {
-            Ok((captured, code)) => {
-                let event = CompileEvent::Compiled {
-                    variant: number,
-                    misses: misses.to_vec(),
-                    took: begin.elapsed(),
-                };
+            Ok((_, None)) => {
+                self.futile.fetch_add(1, Ordering::Relaxed);
+                return Ok(Built::Full);
+            }
+            Ok((captured, Some(code))) => {
+                let (misses, took) = (misses.to_vec(), begin.elapsed());
+                let first = shareable.iter().rev().find(|(_, c)| c.shares_code_with(&code));
+                let code_of = first.map(|(number, _)| *number);
+                let event = CompileEvent::Compiled { variant: number, code_of, misses, took };
                 tracing::debug!("{event}");
                 self.record(event);
                 Variant {
@@ -508,6 +575,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
                     output: Some(captured.output),
                     handed: captured.handed,
                     code: Some(code),
+                    shares: first.is_some(),
                     retired: AtomicBool::new(false),
                     next: std::ptr::null(),
                 }
@@ -538,10 +606,12 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
 
     /// Adds a variant; it is the caller's turn.
     fn publish(&self, mut variant: Variant<I, O>) -> &Variant<I, O> {
+        let shares = variant.shares;
         variant.next = self.head.load(Ordering::Relaxed);
         let variant = Box::into_raw(Box::new(variant));
         self.head.store(variant, Ordering::Release);
         self.count.fetch_add(1, Ordering::Relaxed);
+        self.sharing.fetch_add(usize::from(shares), Ordering::Relaxed);
         // SAFETY: just made from a Box; variants live as long as `self`.
         unsafe { &*variant }
     }

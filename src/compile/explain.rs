@@ -73,6 +73,12 @@ pub struct VariantExplanation {
     pub arena_bytes: usize,
     /// Bytes of machine code.
     pub code_bytes: usize,
+    /// The variant whose code it runs, if that is another one.
+    pub code_of: Option<usize>,
+    /// How many numbers the code reads from a table, because it serves several sizes.
+    pub table: usize,
+    /// Why the code that there was before did not serve.
+    pub misfits: Vec<String>,
 }
 
 /// The product and what was folded into it.
@@ -117,7 +123,12 @@ fn steps_of(schedule: &Schedule) -> Vec<StepExplanation> {
 }
 
 impl VariantExplanation {
-    pub(super) fn new(number: usize, guards: &Guards, code: Option<&Executable>) -> Self {
+    pub(super) fn new(
+        number: usize,
+        guards: &Guards,
+        code: Option<&Executable>,
+        code_of: Option<usize>,
+    ) -> Self {
         let Some(code) = code else {
             return VariantExplanation {
                 number,
@@ -132,6 +143,9 @@ impl VariantExplanation {
                 eager: true,
                 arena_bytes: 0,
                 code_bytes: 0,
+                code_of: None,
+                table: 0,
+                misfits: Vec::new(),
             };
         };
         let schedule = code.plan.schedule();
@@ -151,6 +165,9 @@ impl VariantExplanation {
             eager: false,
             arena_bytes: schedule.arena_bytes,
             code_bytes: code.plan.code_bytes(),
+            code_of,
+            table: code.plan.reads(),
+            misfits: code.misfits.iter().map(ToString::to_string).collect(),
         }
     }
 
@@ -197,6 +214,15 @@ impl fmt::Display for Explanation {
                 v.code_bytes,
                 v.arena_bytes
             )?;
+            if let Some(other) = v.code_of {
+                writeln!(f, "  the code is that of variant {other}")?;
+            }
+            if v.table > 0 {
+                writeln!(f, "  the code reads {} numbers from a table", v.table)?;
+            }
+            for why in &v.misfits {
+                writeln!(f, "  not the code of an earlier variant: {why}")?;
+            }
             for (i, s) in v.steps.iter().enumerate() {
                 let kind = if s.generated { "kernel" } else { "extern" };
                 writeln!(f, "  {i}: {kind} {} <- {}", s.name, s.ops.join(" "))?;

@@ -59,7 +59,7 @@ pub use explain::Explanation;
 pub use function::{compile, compile_with};
 pub use functionalized::{Functionalized, functionalize};
 pub use guards::GuardMiss;
-pub use options::{CompileEvent, CompileOptions};
+pub use options::{CompileEvent, CompileOptions, DynamicSizes};
 pub use stages::{Executable, Lowered};
 pub use traced::Traced;
 pub use tree::TensorTree;

@@ -4,6 +4,30 @@ use super::guards::GuardMiss;
 use std::fmt;
 use std::time::Duration;
 
+/// What becomes of a function that is called with other sizes.
+///
+/// ```
+/// use straightline::{CompileOptions, DynamicSizes, Tensor, compile_with};
+/// let never = CompileOptions { dynamic: DynamicSizes::Never, ..CompileOptions::default() };
+/// let (f, g) = (compile_with(never, Tensor::exp), straightline::compile(Tensor::exp));
+/// for n in [100, 200, 300] {
+///     f.call(&Tensor::ones([n])?)?;
+///     g.call(&Tensor::ones([n])?)?;
+/// }
+/// assert_eq!((f.codes(), g.codes()), (3, 2));
+/// # Ok::<(), straightline::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum DynamicSizes {
+    /// The code for the second set of sizes reads those numbers in which the two differ, and serves
+    /// further sizes. This is what PyTorch does with `dynamic=None`.
+    #[default]
+    Automatic,
+    /// Each set of sizes has code of its own (`dynamic=False`).
+    Never,
+}
+
 /// How a function is compiled.
 ///
 /// ```
@@ -18,7 +42,7 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
-    /// At most this many variants (sets of guards with their code) are kept; calls that match none
+    /// At most this many variants (sets of guards) with code of their own are kept; calls that match none
     /// of them run eagerly from then on, and [`CompileEvent::VariantLimit`] is recorded. Variants
     /// that no call can use any more (an operator was registered again, a closed-over tensor
     /// replaced) do not count, up to eight times this number; pass tensors that are replaced often
@@ -32,6 +56,11 @@ pub struct CompileOptions {
     /// says so. The part of the function before the refusal runs twice in that call; a function
     /// that only leaves tensors in outside state runs once.
     pub eager_fallback: bool,
+    /// What becomes of other sizes.
+    pub dynamic: DynamicSizes,
+    /// At most this many more variants are kept which share the code of another one; they are a
+    /// captured graph each, and a table of numbers. Beyond that, calls run eagerly.
+    pub max_sizes: usize,
     /// Allow rewrites that change results by more than a reordered sum does, also for NaN,
     /// infinities and signed zero.
     pub fast_math: bool,
@@ -39,7 +68,13 @@ pub struct CompileOptions {
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        CompileOptions { max_variants: 16, eager_fallback: false, fast_math: false }
+        CompileOptions {
+            max_variants: 16,
+            eager_fallback: false,
+            dynamic: DynamicSizes::default(),
+            max_sizes: 1024,
+            fast_math: false,
+        }
     }
 }
 
@@ -51,6 +86,9 @@ pub enum CompileEvent {
     Compiled {
         /// Its number, from 0.
         variant: usize,
+        /// The variant whose code it runs, if its kernels differ from that one's in sizes and strides
+        /// alone.
+        code_of: Option<usize>,
         /// Why the variants before it did not serve the call; none for the first.
         misses: Vec<GuardMiss>,
         /// Capture, rewriting, scheduling and code generation together.
@@ -94,9 +132,17 @@ pub enum CompileEvent {
 impl fmt::Display for CompileEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CompileEvent::Compiled { variant, misses, took } => {
+            CompileEvent::Compiled { variant, code_of, misses, took } => {
                 write!(f, "compiled variant {variant} in {:.2} ms", took.as_secs_f64() * 1e3)?;
-                write_misses(f, misses)
+                // of many sizes only the last is of interest
+                let told = match code_of {
+                    Some(other) => {
+                        write!(f, ", which runs the code of variant {other}")?;
+                        misses.len().min(1)
+                    }
+                    None => misses.len(),
+                };
+                write_misses(f, &misses[..told])
             }
             CompileEvent::Outdated { variant, operator } => {
                 write!(f, "variant {variant} is outdated: `{operator}` is registered otherwise now")

@@ -20,7 +20,10 @@ use straightline_passes::partition::Decision;
 use straightline_passes::rewrite::{RewriteOptions, RewriteReport, rewrite};
 use straightline_passes::schedule::loops::Schedule;
 use straightline_passes::schedule::{ScheduleOptions, schedule};
-use straightline_runtime::plan::{Plan, PlanOptions};
+use straightline_runtime::plan::{Misfit, Plan, PlanError, PlanOptions};
+
+/// At most so many earlier plans show which numbers vary.
+const SAMPLES: usize = 8;
 
 impl Traced {
     /// Rewrites the graph and schedules it, with default options.
@@ -132,6 +135,18 @@ impl Lowered {
 
     /// Generates machine code, keeping its texts for [`Executable::clif`] and [`Executable::asm`].
     pub fn compile_with_text(&self, keep: bool) -> Result<Executable> {
+        let made = self.compile_like(&[], keep, true)?;
+        Ok(made.expect("generated where none is there"))
+    }
+
+    /// Takes the code of a plan of `like` that serves this schedule. Where there is none, generates
+    /// code if it may, which serves those of `like` that have the same structure as well.
+    pub(super) fn compile_like(
+        &self,
+        like: &[&Plan],
+        keep: bool,
+        generate: bool,
+    ) -> Result<Option<Executable>> {
         let _pin = self.traced.surroundings.pin();
         let _range = record_function("codegen");
         let begin = Instant::now();
@@ -141,10 +156,31 @@ impl Lowered {
             externs: externs::registry(&self.schedule)?,
             ..PlanOptions::default()
         };
-        let plan = Plan::compile(self.schedule.clone(), &options)
-            .map_err(|e| Error::compile(e.to_string()))?;
+        let failed = |e: PlanError| Error::compile(e.to_string());
+        let mut misfits = Vec::new();
+        let mut shared = None;
+        for (i, other) in like.iter().enumerate() {
+            if like[..i].iter().any(|tried| tried.shares_code_with(other)) {
+                continue;
+            }
+            match other.sharing(&self.schedule, &options).map_err(failed)? {
+                Ok(plan) => {
+                    shared = Some(plan);
+                    break;
+                }
+                Err(misfit) => misfits.push(misfit),
+            }
+        }
+        let plan = match shared {
+            Some(plan) => plan,
+            None if !generate => return Ok(None),
+            None => {
+                let most = like.len().min(SAMPLES);
+                Plan::compile_for(self.schedule.clone(), &like[..most], &options).map_err(failed)?
+            }
+        };
         let results = Delivery::new(&self.traced, plan.schedule(), self.restrided());
-        Ok(Executable {
+        Ok(Some(Executable {
             traced: self.traced.clone(),
             plan,
             results,
@@ -154,8 +190,9 @@ impl Lowered {
                 ("schedule", self.schedule_time),
                 ("codegen", begin.elapsed()),
             ],
+            misfits,
             training: None,
-        })
+        }))
     }
 }
 
@@ -174,6 +211,8 @@ pub struct Executable {
     pub(super) results: Delivery,
     pub(super) report: RewriteReport,
     pub(super) timings: Vec<(&'static str, Duration)>,
+    /// Why the code that there was before did not serve.
+    pub(super) misfits: Vec<Misfit>,
     /// The backward half of a function whose results want gradients.
     pub(super) training: Option<Box<Training>>,
 }
@@ -213,6 +252,21 @@ impl Executable {
     /// The function as it was captured.
     pub(super) fn captured(&self) -> &Traced {
         self.training.as_ref().map_or(&self.traced, |t| &t.joint)
+    }
+
+    /// Whether it runs the code of another one.
+    pub(super) fn shares_code_with(&self, other: &Executable) -> bool {
+        let backward = |e| Executable::backward_half(e).map(|code| &code.plan);
+        let halves = match (backward(self), backward(other)) {
+            (Some(a), Some(b)) => a.shares_code_with(b),
+            (a, b) => a.is_none() && b.is_none(),
+        };
+        halves && self.plan.shares_code_with(&other.plan)
+    }
+
+    /// The code of the backward half, if there is one.
+    pub(super) fn backward_half(&self) -> Option<&Executable> {
+        self.training.as_ref().and_then(|t| t.backward())
     }
 
     /// The plan.

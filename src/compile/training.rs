@@ -19,16 +19,33 @@ use straightline_catalog::TensorMeta;
 use straightline_passes::ir::graph::{Graph, NodeId, NodeKind, ValueRef};
 use straightline_passes::partition::{Halves, Roles, Saved, partition};
 use straightline_passes::rewrite::{RewriteOptions, rewrite};
+use straightline_runtime::plan::Plan;
 
-/// Compiles a captured function: as one plan, or as two.
-pub(super) fn compile(traced: &Traced, options: &CompileOptions) -> Result<Executable> {
+/// Compiles a captured function: as one plan, or as two. `like` are earlier ones of the same function,
+/// whose code may serve; `None` if it does not, and none may be generated.
+pub(super) fn compile(
+    traced: &Traced,
+    options: &CompileOptions,
+    like: &[&Executable],
+    generate: bool,
+) -> Result<Option<Executable>> {
     match &traced.joint {
-        None => traced.lower_with(options)?.compile(),
-        Some(joint) => compile_halves(traced, joint, options),
+        None => traced.lower_with(options)?.compile_like(&plans(like), false, generate),
+        Some(joint) => compile_halves(traced, joint, options, like, generate),
     }
 }
 
-fn compile_halves(traced: &Traced, joint: &Joint, options: &CompileOptions) -> Result<Executable> {
+fn plans<'a>(like: &[&'a Executable]) -> Vec<&'a Plan> {
+    like.iter().map(|e| &e.plan).collect()
+}
+
+fn compile_halves(
+    traced: &Traced,
+    joint: &Joint,
+    options: &CompileOptions,
+    like: &[&Executable],
+    generate: bool,
+) -> Result<Option<Executable>> {
     let simplified = {
         let _pin = traced.surroundings.pin();
         let of = RewriteOptions { fast_math: options.fast_math, ..RewriteOptions::default() };
@@ -55,7 +72,10 @@ fn compile_halves(traced: &Traced, joint: &Joint, options: &CompileOptions) -> R
     half.roots = roots(traced, joint, &forward);
     half.graph = forward;
     half.joint = None;
-    let mut code = half.lower_with(options)?.compile()?;
+    let lowered = half.lower_with(options)?;
+    let Some(mut code) = lowered.compile_like(&plans(like), false, generate)? else {
+        return Ok(None);
+    };
     let plan = match joint.spent {
         true => None,
         false => {
@@ -73,7 +93,11 @@ fn compile_halves(traced: &Traced, joint: &Joint, options: &CompileOptions) -> R
                     half.outputs[i] = OutputSource::Input(k);
                 }
             }
-            let code = half.lower_with(options)?.compile()?;
+            let like: Vec<&Executable> = like.iter().filter_map(|e| e.backward_half()).collect();
+            let lowered = half.lower_with(options)?;
+            let Some(code) = lowered.compile_like(&plans(&like), false, generate)? else {
+                return Ok(None);
+            };
             Some(Arc::new(BackwardPlan { code, saved: places.len() }))
         }
     };
@@ -86,7 +110,7 @@ fn compile_halves(traced: &Traced, joint: &Joint, options: &CompileOptions) -> R
         kept,
         recomputed,
     }));
-    Ok(code)
+    Ok(Some(code))
 }
 
 /// Whose memory the outputs of the forward half share: for the function's own as the function made

@@ -33,11 +33,29 @@
 //!
 //! # Guards and variants
 //!
-//! A compiled function serves the dtypes, sizes and strides that it was captured with. Another
-//! shape makes another *variant*, up to
-//! [`CompileOptions::max_variants`](crate::CompileOptions::max_variants); beyond that, calls run
-//! eagerly, and an event says so. [`explain`](crate::Compiled::explain) prints the guards, the
-//! kernels and the reason for every variant.
+//! A compiled function serves the dtypes, sizes and strides that it was captured with. Others make
+//! another *variant*, for which the function is captured again. Where its kernels differ from those
+//! before in numbers alone, the second variant's code reads these numbers from a table, and further
+//! variants run that code with tables of their own: nothing is compiled for them. There are at most
+//! [`CompileOptions::max_variants`](crate::CompileOptions::max_variants) with code of their own;
+//! beyond that, calls run eagerly, and an event says so. [`explain`](crate::Compiled::explain)
+//! prints the guards, the kernels and the reason for every variant.
+//!
+//! ```
+//! use straightline::{Tensor, compile};
+//!
+//! let f = compile(|x: &Tensor| x.gelu()?.softmax(-1));
+//! for length in [30, 45, 64, 77, 100] {
+//!     f.call(&Tensor::ones([8, length])?)?;
+//! }
+//! assert_eq!(f.variants(), 5);
+//! assert_eq!(f.codes(), 2); // one for a length of 30, one for every other
+//! # Ok::<(), straightline::Error>(())
+//! ```
+//!
+//! A dimension of size 1 is a case of its own, since what is alone is repeated without being moved
+//! in memory. [`CompileOptions::dynamic`](crate::CompileOptions::dynamic) says what becomes of
+//! other sizes.
 //!
 //! ```
 //! use straightline::{CompileEvent, CompileOptions, Tensor, compile_with};

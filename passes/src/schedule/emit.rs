@@ -206,8 +206,7 @@ fn attempt(
     }
     let mut scratch = vec![None; keep.len()];
     for ((v, _, row), slot) in keep {
-        scratch[*slot as usize] =
-            Some(Scratch { dtype: p.dtype(*v), len: row.iter().product::<i64>() as usize });
+        scratch[*slot as usize] = Some(Scratch { dtype: p.dtype(*v), len: row.iter().product() });
     }
     Ok(Attempt {
         emitted: Emitted {

@@ -11,6 +11,9 @@
 //! vector over neighbouring grid points and reductions need no horizontal step (pointwise kernels,
 //! which have one stage without axes; sums over leading dimensions). [`Vectorize::None`]: scalar.
 //!
+//! **Numbers.** Kernels are generic over what their numbers are. The scheduler makes them of
+//! integers; code generation reads some of them from a table ([`Schedule::apart`]).
+//!
 //! **Between stages.** A stage may load what an earlier stage of the same kernel stored at the same
 //! grid point, from scratch rows and from buffers alike; no grid point reads what another one
 //! stores. Instructions that depend on no axis of their stage are still in its body; an emitter
@@ -30,6 +33,7 @@
 //! each operation. [`Op::Cast`] converts as PyTorch does (float to integer truncates, anything to
 //! `bool` is `!= 0`).
 
+pub use super::numbers::{LiteralKind, Numbers, Structure};
 use crate::ir::graph::{EagerCall, SourceLine};
 pub use crate::ir::prims::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use crate::ir::{Arg, TensorMeta};
@@ -92,30 +96,37 @@ pub struct Buffer {
 
 /// A loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Axis {
+pub struct Axis<N = i64> {
     /// Its name in index expressions.
     pub id: AxisId,
     /// Runs `0..extent`.
-    pub extent: i64,
+    pub extent: N,
 }
 
 /// An element index: `base + sum(axis * stride) + sum(loaded value * stride)`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Index {
+pub struct Index<N = i64> {
     /// Constant part.
-    pub base: i64,
+    pub base: N,
     /// Affine part; each axis at most once, no zero strides.
-    pub terms: SmallVec<[(AxisId, i64); 4]>,
+    pub terms: SmallVec<[(AxisId, N); 4]>,
     /// Indices that were computed in the body: `i64` values that are in range because they were
     /// checked ([`Op::CheckIndex`]), or because they are read from a constant whose numbers all
     /// are.
-    pub dynamic: SmallVec<[(Val, i64); 1]>,
+    pub dynamic: SmallVec<[(Val, N); 1]>,
+}
+
+impl<N: Copy> Index<N> {
+    /// The stride along an axis, if the axis occurs.
+    pub fn term(&self, axis: AxisId) -> Option<N> {
+        self.terms.iter().find(|t| t.0 == axis).map(|t| t.1)
+    }
 }
 
 impl Index {
     /// The stride along an axis, 0 where it does not occur.
     pub fn stride(&self, axis: AxisId) -> i64 {
-        self.terms.iter().find(|t| t.0 == axis).map_or(0, |t| t.1)
+        self.term(axis).unwrap_or(0)
     }
 }
 
@@ -131,16 +142,16 @@ pub enum Mem {
 
 /// An instruction's operation.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Op {
+pub enum Op<N = i64, C = Scalar> {
     /// Reads an element.
     Load {
         /// From where.
         mem: Mem,
         /// Which element.
-        index: Index,
+        index: Index<N>,
     },
     /// A constant number.
-    Const(Scalar),
+    Const(C),
     /// The current value of an axis, as `i64`.
     AxisIndex(AxisId),
     /// Conversion to the instruction's dtype.
@@ -161,7 +172,7 @@ pub enum Op {
         /// The index value.
         index: Val,
         /// The size of the dimension indexed.
-        size: i64,
+        size: N,
         /// Negative ones down to `-size` count from the end.
         wrap: bool,
     },
@@ -188,7 +199,7 @@ pub enum Op {
         /// To where.
         mem: Mem,
         /// Which element.
-        index: Index,
+        index: Index<N>,
         /// What.
         value: Val,
     },
@@ -201,7 +212,7 @@ pub enum Op {
         /// In which memory.
         mem: Mem,
         /// Which element.
-        index: Index,
+        index: Index<N>,
         /// With what.
         value: Val,
     },
@@ -209,9 +220,9 @@ pub enum Op {
 
 /// An operation with the logical dtype of its result.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Inst {
+pub struct Inst<N = i64, C = Scalar> {
     /// What it does.
-    pub op: Op,
+    pub op: Op<N, C>,
     /// The dtype of the result (of the stored value for a store).
     pub dtype: DType,
     /// For an instruction that may fail: the call that the failure belongs to, among
@@ -219,9 +230,9 @@ pub struct Inst {
     pub site: Option<u32>,
 }
 
-impl Inst {
+impl<N, C> Inst<N, C> {
     /// An instruction that cannot fail, or whose failure is attributed to no call.
-    pub fn new(op: Op, dtype: DType) -> Inst {
+    pub fn new(op: Op<N, C>, dtype: DType) -> Inst<N, C> {
         Inst { op, dtype, site: None }
     }
 }
@@ -237,11 +248,11 @@ pub struct Site {
 
 /// Loops around a straight-line body.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Stage {
+pub struct Stage<N = i64, C = Scalar> {
     /// Sequential axes, outermost first; may be empty (once per grid point).
-    pub axes: SmallVec<[Axis; 2]>,
+    pub axes: SmallVec<[Axis<N>; 2]>,
     /// SSA instructions; [`Val`] `i` is the result of `body[i]`.
-    pub body: Vec<Inst>,
+    pub body: Vec<Inst<N, C>>,
 }
 
 /// Which axis the lanes of a vector run along.
@@ -257,26 +268,26 @@ pub enum Vectorize {
 
 /// A row of per-worker memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Scratch {
+pub struct Scratch<N = i64> {
     /// Element type.
     pub dtype: DType,
     /// Elements (per lane for [`Vectorize::Grid`]).
-    pub len: usize,
+    pub len: N,
 }
 
 /// One fused loop nest.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Kernel {
+pub struct Kernel<N = i64, C = Scalar> {
     /// Short name made of its operators.
     pub name: String,
     /// Parallel axes, outermost first; may be empty (one point).
-    pub grid: SmallVec<[Axis; 4]>,
+    pub grid: SmallVec<[Axis<N>; 4]>,
     /// Run in order for each grid point.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<Stage<N, C>>,
     /// Which axis is vectorised.
     pub vectorize: Vectorize,
     /// Row buffers that carry values between stages.
-    pub scratch: Vec<Scratch>,
+    pub scratch: Vec<Scratch<N>>,
     /// Estimated scalar operations per grid point, loads and stores counted as one: decides how the
     /// grid is split among threads.
     pub work_per_point: u64,

@@ -18,6 +18,7 @@ mod lower;
 mod matmul;
 mod memory;
 mod nearer;
+mod numbers;
 mod order;
 mod plan;
 mod program;

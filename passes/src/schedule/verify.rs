@@ -104,7 +104,7 @@ fn verify_inst(
                 }
                 Mem::Scratch(i) => {
                     let row = k.scratch.get(*i as usize).ok_or("no such scratch row")?;
-                    (row.len as i64, row.dtype)
+                    (row.len, row.dtype)
                 }
             };
             check(held == inst.dtype, || format!("memory holds {held}"))?;

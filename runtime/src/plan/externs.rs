@@ -3,7 +3,7 @@
 use super::matmul::MatmulStep;
 use super::place::{HostState, Located};
 use super::{ExternError, Panicked, PlanError};
-use crate::cpu::jit::{EXTERN_FAILED, ExternCall, RunContext};
+use crate::cpu::jit::{EXTERN_FAILED, RunContext};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -89,7 +89,7 @@ impl ExternRegistry {
     }
 }
 
-/// A resolved extern step; the generated code holds its address.
+/// A resolved extern step.
 pub(super) struct ExternStep {
     step: usize,
     work: Work,
@@ -108,10 +108,12 @@ enum Work {
     },
 }
 
-/// Resolves the extern steps of a schedule, one entry per step.
+/// Resolves the extern steps of a schedule, one entry per step. `like` are those of a schedule with
+/// the same structure, which may share their packed factors.
 pub(super) fn resolve(
     schedule: &Schedule,
     registry: &ExternRegistry,
+    like: Option<&[Option<Box<ExternStep>>]>,
 ) -> Result<Vec<Option<Box<ExternStep>>>, PlanError> {
     let mut out = Vec::with_capacity(schedule.steps.len());
     for (step, s) in schedule.steps.iter().enumerate() {
@@ -120,7 +122,14 @@ pub(super) fn resolve(
             continue;
         };
         let work = match e {
-            Extern::Matmul(m) => Work::Matmul(Box::new(MatmulStep::new(schedule, m, step)?)),
+            Extern::Matmul(m) => {
+                let mut product = MatmulStep::new(schedule, m, step)?;
+                let like = like.and_then(|like| like.get(step)?.as_deref());
+                if let Some(ExternStep { work: Work::Matmul(other), .. }) = like {
+                    product.share(other);
+                }
+                Work::Matmul(Box::new(product))
+            }
             Extern::Op { op, args, inputs, outputs, unread, site } => {
                 let kernel = registry
                     .get(*op)
@@ -145,11 +154,6 @@ pub(super) fn resolve(
 }
 
 impl ExternStep {
-    /// How generated code calls it.
-    pub(super) fn call(&self) -> ExternCall {
-        ExternCall { function: run_step, descriptor: (&raw const *self).cast() }
-    }
-
     fn run(&self, run: &RunContext, host: &HostState<'_>) -> Result<(), PlanError> {
         match &self.work {
             Work::Matmul(m) => m.run(self.step, run, host),
@@ -191,9 +195,9 @@ impl ExternStep {
 }
 
 /// The function that generated code calls for an extern step.
-extern "C" fn run_step(descriptor: *const u8, context: *const RunContext) {
-    // SAFETY: the descriptor is the `ExternStep` that `call` was made from, owned by the plan that
-    // runs.
+pub(super) extern "C" fn run_step(descriptor: *const u8, context: *const RunContext) {
+    // SAFETY: the descriptor is that of an extern step in the table of `Plan::run`: its `ExternStep`,
+    // owned by the plan that runs.
     let step = unsafe { &*descriptor.cast::<ExternStep>() };
     // SAFETY: the context of the run, on the stack of `Plan::run`; extern steps run on the calling
     // thread only.

@@ -43,7 +43,7 @@ pub(super) struct MatmulStep {
     activation: Activation,
     residual: Option<Operand>,
     /// Present where the right factor is packed.
-    cache: Option<RwLock<Option<Packed>>>,
+    cache: Option<Arc<RwLock<Option<Packed>>>>,
 }
 
 fn operand(view: Located, what: &str, step: usize) -> Result<Operand, PlanError> {
@@ -109,9 +109,20 @@ impl MatmulStep {
             && this.residual.as_ref().is_none_or(rows_contiguous)
             && this.bias.as_ref().is_none_or(|b| b.1 == 1 || this.n <= 1);
         if packable {
-            this.cache = Some(RwLock::new(None));
+            this.cache = Some(Arc::default());
         }
         Ok(this)
+    }
+
+    /// Takes the packed factor of a step of another plan, if it is made of the same parameter.
+    pub(super) fn share(&mut self, other: &MatmulStep) {
+        let factor = |m: &MatmulStep| (m.dtype, m.k, m.n, m.b.rows, m.b.cols);
+        if factor(self) == factor(other)
+            && self.b.view.is_same_argument(&other.b.view)
+            && let (Some(own), Some(theirs)) = (&mut self.cache, &other.cache)
+        {
+            *own = theirs.clone();
+        }
     }
 
     fn check(&self, step: usize) -> Result<(), PlanError> {

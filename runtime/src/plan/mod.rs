@@ -5,6 +5,9 @@
 //! calls the code: there is no lock, no dispatch and no other allocation. A plan is `Send + Sync`;
 //! each concurrent run has its own arena.
 //!
+//! Plans of one structure can share their code: the numbers in which their schedules differ are in
+//! a table of each ([`Plan::compile_for`], [`Plan::sharing`]).
+//!
 //! ```
 //! use straightline_passes::ir::DType;
 //! use straightline_passes::schedule::loops::*;
@@ -60,7 +63,7 @@ pub use externs::{ExternCtx, ExternFn, ExternRegistry, View, ViewMut};
 pub use place::ArgPtr;
 pub use timings::PassTimings;
 
-use crate::cpu::jit::{self, Compiled, JitOptions, RunContext, Status};
+use crate::cpu::jit::{self, Compiled, JitError, JitOptions, RunContext, Status, Unfit};
 use crate::memory::{allocate, guard};
 use externs::ExternStep;
 use place::HostState;
@@ -68,6 +71,20 @@ use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 use straightline_passes::schedule::loops::{Buffer, BufferKind, Schedule, Step};
+
+/// Why the code of a plan does not serve another schedule.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Misfit {
+    /// The schedules differ in more than numbers.
+    #[error("the kernels differ: {0}")]
+    Structure(String),
+    /// So many numbers differ, among them some that the code has built in.
+    #[error("{0} numbers differ, not all of which the code reads from its table")]
+    Numbers(usize),
+    /// A number was decided by when the code was made: a row of few elements, for instance.
+    #[error("a size is of another kind: the loops for it are others")]
+    Kind,
+}
 
 /// How a schedule is compiled.
 #[derive(Clone, Debug, Default)]
@@ -86,11 +103,13 @@ pub struct PlanOptions {
 /// A compiled schedule.
 pub struct Plan {
     schedule: Schedule,
-    code: Compiled,
+    code: Arc<Compiled>,
+    /// What the code reads of the schedule's numbers.
+    numbers: Vec<i64>,
     /// The parts of an arena that must not be touched, if tests watch blocks.
     closed: Vec<Range<usize>>,
-    // the code calls these by address
-    _externs: Vec<Option<Box<ExternStep>>>,
+    // a table of addresses to the code: null where a step is generated
+    externs: Vec<Option<Box<ExternStep>>>,
     timings: PassTimings,
 }
 
@@ -132,19 +151,100 @@ impl Plan {
     ///
     /// [`PlanError::UnsupportedOperator`] where a step names an operator that the registry lacks;
     /// [`PlanError::Jit`] where code cannot be generated.
-    pub fn compile(mut schedule: Schedule, options: &PlanOptions) -> Result<Plan, PlanError> {
+    pub fn compile(schedule: Schedule, options: &PlanOptions) -> Result<Plan, PlanError> {
+        Plan::compile_for(schedule, &[], options)
+    }
+
+    /// Generates code that other plans can share ([`Plan::sharing`]): where the schedule has other
+    /// numbers than the plans of `others`, the code reads them from a table, which each plan has of
+    /// its own. A plan of another structure is passed over.
+    ///
+    /// # Errors
+    ///
+    /// As [`Plan::compile`].
+    pub fn compile_for(
+        schedule: Schedule,
+        others: &[&Plan],
+        options: &PlanOptions,
+    ) -> Result<Plan, PlanError> {
+        let structure = (!others.is_empty()).then(|| schedule.apart().0);
+        let others: Vec<Vec<i64>> = (others.iter().map(|p| p.schedule.apart()))
+            .filter(|(other, _)| Some(other) == structure.as_ref())
+            .map(|(_, numbers)| numbers)
+            .collect();
+        Plan::compile_beside(schedule, &others, options)
+    }
+
+    /// The same, from the numbers of the other schedules.
+    pub(crate) fn compile_beside(
+        mut schedule: Schedule,
+        others: &[Vec<i64>],
+        options: &PlanOptions,
+    ) -> Result<Plan, PlanError> {
         let _span = tracing::debug_span!("plan", steps = schedule.steps.len()).entered();
         let closed = watch_arena(&mut schedule);
         let mut timings = PassTimings::default();
-        let externs = timings.time("externs", || externs::resolve(&schedule, &options.externs))?;
-        let calls: Vec<_> = externs.iter().map(|e| e.as_deref().map(ExternStep::call)).collect();
+        let externs =
+            timings.time("externs", || externs::resolve(&schedule, &options.externs, None))?;
+        let (_, own) = schedule.apart();
+        let others: Vec<&[i64]> = others.iter().map(Vec::as_slice).collect();
         let jit_options = JitOptions {
             keep_clif: options.keep_clif,
             keep_asm: options.keep_asm,
             wide: !options.narrow,
         };
-        let code = timings.time("codegen", || jit::compile(&schedule, &calls, jit_options))?;
-        Ok(Plan { schedule, code, closed, _externs: externs, timings })
+        let code = timings
+            .time("codegen", || jit::compile(&schedule, &others, externs::run_step, jit_options))?;
+        let numbers = code.table(&own).map_err(|unfit| JitError::Invalid {
+            what: format!("code that does not serve its own schedule ({unfit:?})"),
+        })?;
+        Ok(Plan { schedule, code: Arc::new(code), numbers, closed, externs, timings })
+    }
+
+    /// A plan of another schedule that runs the code of this one, with a table of its own.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the code does not serve it, or [`PlanError`] as [`Plan::compile`].
+    pub fn sharing(
+        &self,
+        schedule: &Schedule,
+        options: &PlanOptions,
+    ) -> Result<Result<Plan, Misfit>, PlanError> {
+        let mut watched = schedule.clone();
+        let closed = watch_arena(&mut watched);
+        let schedule = if closed.is_empty() { schedule } else { &watched };
+        let (structure, own) = self.schedule.apart();
+        let (other, numbers) = schedule.apart();
+        if structure != other {
+            let what = structure.difference(&other).unwrap_or_default();
+            return Ok(Err(Misfit::Structure(what)));
+        }
+        let table = match self.code.table(&numbers) {
+            Ok(table) => table,
+            Err(Unfit::Kind) => return Ok(Err(Misfit::Kind)),
+            Err(Unfit::Fixed) => {
+                let changed = own.iter().zip(&numbers).filter(|(a, b)| a != b).count();
+                return Ok(Err(Misfit::Numbers(changed)));
+            }
+        };
+        jit::verify(schedule)?;
+        let mut timings = PassTimings::default();
+        let externs = timings.time("externs", || {
+            externs::resolve(schedule, &options.externs, Some(&self.externs))
+        })?;
+        let (code, schedule) = (self.code.clone(), schedule.clone());
+        Ok(Ok(Plan { schedule, code, numbers: table, closed, externs, timings }))
+    }
+
+    /// Whether two plans run the same code.
+    pub fn shares_code_with(&self, other: &Plan) -> bool {
+        Arc::ptr_eq(&self.code, &other.code)
+    }
+
+    /// How many numbers the code reads from a table, because it was made for several schedules.
+    pub fn reads(&self) -> usize {
+        self.code.reads()
     }
 
     /// What was compiled.
@@ -213,6 +313,9 @@ impl Plan {
             arena: arena.as_ptr(),
             status: &raw mut status,
             host: (&raw mut host).cast(),
+            // an optional box is a pointer that may be null
+            steps: self.externs.as_ptr().cast(),
+            numbers: self.numbers.as_ptr(),
         };
         // SAFETY: the table has the entries that the code expects, by the caller's contract; the
         // arena is ours alone.

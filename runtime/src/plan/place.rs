@@ -80,6 +80,16 @@ impl Located {
         }
     }
 
+    /// Whether both are the same elements of the same input or parameter.
+    pub(super) fn is_same_argument(&self, other: &Located) -> bool {
+        let place = |l: &Located| match l.place {
+            Place::Input(i) => Some((false, i)),
+            Place::Parameter(i) => Some((true, i)),
+            _ => None,
+        };
+        place(self).is_some() && place(self) == place(other) && self.bytes == other.bytes
+    }
+
     /// The first element and, for arguments, the version of their storage.
     pub(super) fn resolve(&self, run: &RunContext, host: &HostState<'_>) -> (*mut u8, u64) {
         let (base, version) = match &self.place {

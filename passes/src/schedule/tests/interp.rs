@@ -228,7 +228,8 @@ impl Machine<'_> {
         let mut grid_points = Vec::new();
         points(&k.grid, backwards, |at, _| grid_points.push(at.to_vec()));
         for grid in grid_points {
-            let mut rows: Vec<Cells> = k.scratch.iter().map(|s| vec![None; s.len]).collect();
+            let mut rows: Vec<Cells> =
+                k.scratch.iter().map(|s| vec![None; s.len as usize]).collect();
             let mut carried: HashMap<(u32, u32), Scalar> = HashMap::new();
             for (n, stage) in k.stages.iter().enumerate() {
                 let mut folds: HashMap<usize, Fold> = HashMap::new();

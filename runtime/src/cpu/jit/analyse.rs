@@ -1,15 +1,16 @@
 //! Analysis of a kernel before emission: invariant values, address shapes, unrolling.
 
+use super::sizes::{Index, Kernel, Op, Size, Stage};
 use smallvec::SmallVec;
 use straightline_passes::ir::{DType, Scalar};
-use straightline_passes::schedule::loops::{AxisId, Index, Kernel, Mem, Op, Stage, Val, Vectorize};
+use straightline_passes::schedule::loops::{self, AxisId, Mem, Val, Vectorize};
 
 /// Where a set of accesses points: one address is kept for all accesses that differ in their
 /// constant only.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct AddressKey {
     pub(crate) mem: Mem,
-    pub(crate) terms: SmallVec<[(AxisId, i64); 4]>,
+    pub(crate) terms: SmallVec<[(AxisId, Size); 4]>,
 }
 
 /// The form of a value in a part of the lane axis.
@@ -66,9 +67,10 @@ pub(crate) struct KernelFacts {
 }
 
 /// The values an operation reads, index operands included.
-pub(crate) fn operands(op: &Op) -> SmallVec<[Val; 4]> {
+pub(crate) fn operands<N, C>(op: &loops::Op<N, C>) -> SmallVec<[Val; 4]> {
+    use loops::Op;
     let mut out = SmallVec::new();
-    let index = |i: &Index, out: &mut SmallVec<[Val; 4]>| {
+    let index = |i: &loops::Index<N>, out: &mut SmallVec<[Val; 4]>| {
         out.extend(i.dynamic.iter().map(|d| d.0));
     };
     match op {
@@ -139,11 +141,11 @@ impl KernelFacts {
             let all = ops.iter().all(|v| f.invariant[v.0 as usize]);
             let invariant = !inner.is_empty()
                 && match &inst.op {
-                    Op::Const(_) => constants <= HOISTED_CONSTANTS,
+                    Op::Const(c) => constants <= HOISTED_CONSTANTS || c.number.fixed().is_none(),
                     Op::Load { mem, index } => {
                         all && !written.contains(mem)
                             && !(grid && matches!(mem, Mem::Scratch(_)))
-                            && inner.iter().all(|a| index.stride(*a) == 0)
+                            && inner.iter().all(|a| index.term(*a).is_none())
                     }
                     Op::AxisIndex(a) => !inner.contains(a),
                     Op::Carry { .. } => !grid,

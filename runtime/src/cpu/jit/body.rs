@@ -7,11 +7,12 @@ use super::emit::Emit;
 use super::lanes::{Kind, LANES, Lanes};
 use super::nest::{Invariant, Nest};
 use super::reduce::FailField;
+use super::sizes::{Index, Inst, Literal, Op, Size};
 use super::status::{INDEX_OUT_OF_RANGE, ZERO_DIVISION};
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use smallvec::SmallVec;
 use straightline_passes::ir::{DType, Scalar};
-use straightline_passes::schedule::loops::{AxisId, Index, Inst, Mem, Op, Val, Vectorize};
+use straightline_passes::schedule::loops::{AxisId, Mem, Val, Vectorize};
 
 /// Results of the instructions emitted so far.
 pub(crate) struct Values<'v> {
@@ -155,7 +156,7 @@ impl Nest<'_, '_, '_, '_> {
         let vector = self.vector;
         Ok(Some(match &inst.op {
             Op::Load { mem, index } => self.load(s, i, dtype, *mem, index, values, lane),
-            Op::Const(c) => self.e.scalar_const(*c, dtype, vector),
+            Op::Const(c) => self.e.literal(*c, dtype, vector),
             Op::AxisIndex(axis) => self.axis_index(*axis, lane),
             Op::Cast(v) => {
                 let x = values.get(self.e, *v);
@@ -206,7 +207,7 @@ impl Nest<'_, '_, '_, '_> {
                             FailField::Const(INDEX_OUT_OF_RANGE),
                             FailField::Const(step),
                             FailField::Value(x[0]),
-                            FailField::Const(size),
+                            FailField::Size(size),
                             FailField::Const(site),
                         ],
                     );
@@ -286,38 +287,46 @@ impl Nest<'_, '_, '_, '_> {
             Mem::Buffer(_) => unit,
             Mem::Scratch(r) => self.kernel.scratch[r as usize].dtype.size() as i64,
         };
+        let sizes = self.e.sizes;
+        let bytes = |n: Size| sizes.times(n, Size::Fixed(unit));
         let mut per_lane = match mem {
-            Mem::Scratch(_) if self.kernel.vectorize == Vectorize::Grid => element,
-            _ => self.lane_axis.map_or(0, |a| index.stride(a)) * unit,
+            Mem::Scratch(_) if self.kernel.vectorize == Vectorize::Grid => Size::Fixed(element),
+            _ => bytes(self.lane_axis.and_then(|a| index.term(a)).unwrap_or(Size::Fixed(0))),
         };
         let mut base = self.address[key];
-        let mut shifted = 0;
+        let mut first = bytes(index.base);
         let mut varying = SmallVec::new();
         for &(v, stride) in &index.dynamic {
-            let bytes = stride * unit;
+            let bytes = bytes(stride);
             if let Some(shift) = self.shift(s, v) {
                 let axis = self.lane_axis.expect("parts are of a lane axis");
                 let at = self.axis.get(&axis).copied();
                 if let Some(at) = at {
-                    let offset = self.e.scaled(at, bytes);
+                    let offset = self.e.scaled_by(at, bytes);
                     base = self.e.b.ins().iadd(base, offset);
                 }
-                shifted += shift * bytes;
-                per_lane += bytes;
+                first = sizes.plus(first, sizes.times(Size::Fixed(shift), bytes));
+                per_lane = sizes.plus(per_lane, bytes);
                 continue;
             }
             match values.uniform(v) {
                 Some(at) => {
-                    let offset = self.e.scaled(at, bytes);
+                    let offset = self.e.scaled_by(at, bytes);
                     base = self.e.b.ins().iadd(base, offset);
                 }
                 None => varying.push((values.get(self.e, v), bytes)),
             }
         }
-        let mut offset = index.base * unit + shifted + lane * per_lane;
+        let mut offset = 0;
         // immediates have 32 bits; the lanes and halves of a vector add less than this margin
         let reach = 1 << 30;
-        if !(-reach..reach).contains(&offset) || per_lane.abs() >= reach / 8 {
+        for part in [first, sizes.times(Size::Fixed(lane), per_lane)] {
+            match part.fixed() {
+                Some(bytes) if (-reach..reach).contains(&(offset + bytes)) => offset += bytes,
+                _ => base = self.e.plus_size(base, part),
+            }
+        }
+        if per_lane.fixed().is_some_and(|bytes| bytes.abs() >= reach / 8) {
             base = self.e.b.ins().iadd_imm_s(base, offset);
             offset = 0;
         }
@@ -357,14 +366,14 @@ impl Nest<'_, '_, '_, '_> {
         if !self.vector {
             return self.e.load_scalar(dtype, place.base, place.offset as i32);
         }
-        if place.varying.is_empty() && place.per_lane == 0 {
+        if place.varying.is_empty() && place.per_lane.is(0) {
             let one = self.e.load_scalar(dtype, place.base, place.offset as i32);
             return self.e.splat(one);
         }
         if place.is_row() {
             return self.e.load_vector(dtype, place.base, place.offset as i32);
         }
-        if place.varying.is_empty() && place.per_lane == -place.element {
+        if place.varying.is_empty() && place.per_lane.is(-place.element) {
             let last = place.offset - (LANES - 1) * place.element;
             let v = self.e.load_vector(dtype, place.base, last as i32);
             return self.e.reversed(v);
@@ -405,25 +414,29 @@ impl Nest<'_, '_, '_, '_> {
 pub(crate) struct Place {
     pub(crate) base: Value,
     pub(crate) offset: i64,
-    per_lane: i64,
+    per_lane: Size,
     element: i64,
-    varying: SmallVec<[(Lanes, i64); 1]>,
+    varying: SmallVec<[(Lanes, Size); 1]>,
 }
 
 impl Place {
     /// Whether the lanes are neighbours.
     pub(crate) fn is_row(&self) -> bool {
-        self.varying.is_empty() && self.per_lane == self.element
+        self.varying.is_empty() && self.per_lane.is(self.element)
     }
 
     pub(crate) fn lane(&self, e: &mut Emit<'_, '_>, k: i64) -> (Value, i32) {
         let mut base = self.base;
         for (v, bytes) in &self.varying {
             let at = e.lane(*v, k);
-            let at = e.scaled(at, *bytes);
+            let at = e.scaled_by(at, *bytes);
             base = e.b.ins().iadd(base, at);
         }
-        let offset = self.offset + k * self.per_lane;
+        let Some(per_lane) = self.per_lane.fixed() else {
+            let moved = e.sizes.times(Size::Fixed(k), self.per_lane);
+            return (e.plus_size(base, moved), self.offset as i32);
+        };
+        let offset = self.offset + k * per_lane;
         if let Ok(offset) = i32::try_from(offset) {
             return (base, offset);
         }
@@ -441,6 +454,18 @@ impl Emit<'_, '_> {
         let (chunk, offset) = self.pool.slot(words.map(|w| w as u64));
         let base = self.i64(chunk as i64);
         self.b.ins().load(ty, super::emit::mem().with_aligned(), base, offset)
+    }
+
+    /// A constant of a kernel.
+    fn literal(&mut self, literal: Literal, dtype: DType, vector: bool) -> Lanes {
+        if let Some(number) = literal.number.fixed() {
+            return self.scalar_const(literal.kind.join(number), dtype, vector);
+        }
+        let kind = Kind::of(dtype, false);
+        let at = self.sizes.literal(literal, dtype);
+        let v = self.entry(kind.ty(false), at);
+        let one = Lanes::scalar(kind, v);
+        if vector { self.splat(one) } else { one }
     }
 
     /// A constant of a dtype.

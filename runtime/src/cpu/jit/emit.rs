@@ -2,6 +2,7 @@
 
 use super::constants::ConstantPool;
 use super::lanes::{Kind, LANES, Lanes};
+use super::sizes::{Size, Sizes};
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{
     AbiParam, Block, BlockArg, Endianness, InstBuilder, MemFlagsData, SigRef, Signature, Type,
@@ -15,6 +16,9 @@ use smallvec::SmallVec;
 pub(crate) struct Emit<'a, 'f> {
     pub(crate) b: &'a mut FunctionBuilder<'f>,
     pub(crate) pool: &'a mut ConstantPool,
+    pub(crate) sizes: &'a Sizes,
+    /// The address of the table of numbers, if the function reads it.
+    pub(crate) numbers: Option<Value>,
     /// The host has x86's blend on the sign of a lane.
     pub(crate) x64: bool,
     pub(crate) call_conv: CallConv,
@@ -35,10 +39,11 @@ impl<'a, 'f> Emit<'a, 'f> {
     pub(crate) fn new(
         b: &'a mut FunctionBuilder<'f>,
         pool: &'a mut ConstantPool,
+        sizes: &'a Sizes,
         x64: bool,
         call_conv: CallConv,
     ) -> Self {
-        Emit { b, pool, x64, call_conv, sigs: SmallVec::new() }
+        Emit { b, pool, sizes, numbers: None, x64, call_conv, sigs: SmallVec::new() }
     }
 
     pub(crate) fn ty(&self, v: Value) -> Type {
@@ -47,6 +52,34 @@ impl<'a, 'f> Emit<'a, 'f> {
 
     pub(crate) fn i64(&mut self, v: i64) -> Value {
         self.b.ins().iconst(types::I64, v)
+    }
+
+    /// A number of the kernel.
+    pub(crate) fn size(&mut self, n: Size) -> Value {
+        match n {
+            Size::Fixed(n) => self.i64(n),
+            Size::Varies(at) => self.entry(types::I64, at),
+        }
+    }
+
+    /// What is at a place of the table of numbers.
+    pub(crate) fn entry(&mut self, ty: Type, at: u32) -> Value {
+        let table = self.numbers.expect("set where functions begin");
+        // nobody writes the table while the code runs
+        let flags = mem().with_aligned().with_readonly().with_can_move();
+        self.b.ins().load(ty, flags, table, at as i32 * 8)
+    }
+
+    /// `v + n`.
+    pub(crate) fn plus_size(&mut self, v: Value, n: Size) -> Value {
+        match n {
+            Size::Fixed(0) => v,
+            Size::Fixed(n) => self.b.ins().iadd_imm_s(v, n),
+            n => {
+                let n = self.size(n);
+                self.b.ins().iadd(v, n)
+            }
+        }
     }
 
     /// A register with `v` in every lane; floats are rounded to the lane type.
@@ -378,7 +411,7 @@ impl<'a, 'f> Emit<'a, 'f> {
         &mut self,
         begin: Value,
         end: Value,
-        step: i64,
+        step: Size,
         carried: &[Value],
         guarded: bool,
     ) -> Loop {
@@ -406,7 +439,7 @@ impl<'a, 'f> Emit<'a, 'f> {
 
     /// Closes a loop; returns the carried values after it.
     pub(crate) fn end_loop(&mut self, l: &Loop, carried: &[Value]) -> SmallVec<[Value; 8]> {
-        let next = self.b.ins().iadd_imm_s(l.index, l.step);
+        let next = self.plus_size(l.index, l.step);
         let more = self.b.ins().icmp(IntCC::SignedLessThan, next, l.end);
         let mut args = vec![BlockArg::Value(next)];
         args.extend(block_args(carried));
@@ -426,7 +459,7 @@ pub(crate) struct Loop {
     /// The loop variable.
     pub(crate) index: Value,
     end: Value,
-    step: i64,
+    step: Size,
     /// The carried values at the top of an iteration.
     pub(crate) carried: SmallVec<[Value; 8]>,
 }

@@ -6,7 +6,9 @@ use super::constants::ConstantPool;
 use super::emit::{Emit, mem};
 use super::memory::{Code, CodeBuilder, FuncId};
 use super::nest::{ArgLayout, Context, Nest, Units};
+use super::sizes::{Kernel, Program, Sizes, Table, Unfit};
 use super::status::Status;
+use super::verify::verify;
 use super::x86::{Vectors, strip_of};
 use crate::cpu::threads::sl_parallel_for;
 use cranelift_codegen::ir::{AbiParam, FuncRef, Function, InstBuilder, Signature, Value, types};
@@ -15,7 +17,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use std::cell::RefCell;
 use std::fmt::Write;
 use std::sync::Arc;
-use straightline_passes::schedule::loops::{BufferKind, Kernel, Schedule, Step};
+use straightline_passes::schedule::loops::{BufferKind, Schedule};
 
 /// Kernels with at least this many scalar operations are offered to the thread pool.
 const PARALLEL_WORK: u64 = 1 << 16;
@@ -35,15 +37,9 @@ pub struct JitOptions {
     pub wide: bool,
 }
 
-/// What a step that is not a kernel calls: `f(descriptor, context)`; it reports failure through the
-/// status.
-#[derive(Clone, Copy, Debug)]
-pub struct ExternCall {
-    /// Called with the descriptor and the context of the run.
-    pub function: extern "C" fn(*const u8, *const RunContext),
-    /// Lives as long as the code.
-    pub descriptor: *const u8,
-}
+/// What a step that is not a kernel calls with its descriptor, one of [`RunContext::steps`], and the
+/// context; it reports failure through the status.
+pub type ExternCall = extern "C" fn(*const u8, *const RunContext);
 
 /// What one run of the code works on.
 #[derive(Debug)]
@@ -57,6 +53,10 @@ pub struct RunContext {
     pub status: *mut Status,
     /// For extern steps: not touched by generated code.
     pub host: *mut u8,
+    /// Of each step its descriptor, if it is an extern step.
+    pub steps: *const *const u8,
+    /// The numbers of the schedule that the code reads ([`Compiled::table`]).
+    pub numbers: *const i64,
 }
 
 /// Machine code of a schedule.
@@ -68,6 +68,7 @@ pub struct Compiled {
     clif: Option<String>,
     asm: Option<String>,
     code_bytes: usize,
+    table: Table,
     // values that the code refers to by address
     _code: Code,
     _pool: ConstantPool,
@@ -106,13 +107,28 @@ impl Compiled {
         self.code_bytes
     }
 
+    /// The table of numbers with which the code serves a schedule of the same structure and with
+    /// these numbers ([`Schedule::apart`]).
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn table(&self, numbers: &[i64]) -> Result<Vec<i64>, Unfit> {
+        self.table.of(numbers)
+    }
+
+    /// How many numbers the code reads from its table.
+    pub fn reads(&self) -> usize {
+        self.table.len()
+    }
+
     /// Runs the code.
     ///
     /// # Safety
     ///
+    /// The table of numbers is the one that [`Compiled::table`] makes for the schedule of the call.
     /// The argument table has the entries that [`Compiled::arg_counts`] says, each valid for the
     /// schedule's buffer and of its dtype; outputs and arena overlap nothing else and no one else
-    /// uses them; the descriptors given to [`compile`] are alive.
+    /// uses them; each extern step has the descriptor that its function expects.
     #[inline]
     pub unsafe fn run(&self, context: &RunContext) {
         (self.entry)(context);
@@ -125,7 +141,7 @@ thread_local! {
 }
 
 struct Unit<'s> {
-    schedule: &'s Schedule,
+    program: &'s Program<'s>,
     options: JitOptions,
     layout: ArgLayout,
     builder: CodeBuilder,
@@ -139,21 +155,24 @@ struct Unit<'s> {
     code_bytes: usize,
 }
 
-/// Generates the code of a schedule. `externs` has an entry for each step, `Some` for the extern
-/// ones.
+/// Generates the code of a schedule. Extern steps call `call`. `others` are the numbers of other
+/// schedules with the same structure: what differs is read from a table, so that the code serves
+/// those as well, and most that have still other numbers.
 ///
 /// # Errors
 ///
 /// [`JitError`]; code is never partial.
 pub fn compile(
     schedule: &Schedule,
-    externs: &[Option<ExternCall>],
+    others: &[&[i64]],
+    call: ExternCall,
     options: JitOptions,
 ) -> Result<Compiled, JitError> {
-    super::verify::verify(schedule)?;
+    verify(schedule)?;
+    let program = Program::new(schedule, others);
     let isa = super::isa::host()?;
     let mut unit = Unit {
-        schedule,
+        program: &program,
         options,
         layout: ArgLayout::of(schedule),
         builder: CodeBuilder::new()?,
@@ -167,22 +186,24 @@ pub fn compile(
         asm: String::new(),
         code_bytes: 0,
     };
-    let entry = unit.entry(externs)?;
-    let code = unit.builder.finish()?;
+    let entry = unit.entry(call)?;
+    let Unit { layout, builder, pool, clif, asm, code_bytes, .. } = unit;
+    let code = builder.finish()?;
     let address = code.address(entry);
     Ok(Compiled {
         // SAFETY: the function was compiled with exactly this signature and calling convention.
         entry: unsafe {
             std::mem::transmute::<*const u8, extern "C" fn(*const RunContext)>(address)
         },
-        inputs: unit.layout.inputs,
-        parameters: unit.layout.parameters,
-        outputs: unit.layout.outputs,
-        clif: options.keep_clif.then_some(unit.clif),
-        asm: options.keep_asm.then_some(unit.asm),
-        code_bytes: unit.code_bytes,
+        inputs: layout.inputs,
+        parameters: layout.parameters,
+        outputs: layout.outputs,
+        clif: options.keep_clif.then_some(clif),
+        asm: options.keep_asm.then_some(asm),
+        code_bytes,
+        table: program.sizes.into_table(),
         _code: code,
-        _pool: unit.pool,
+        _pool: pool,
         _constants: schedule
             .buffers
             .iter()
@@ -202,25 +223,26 @@ enum Reach {
 }
 
 impl Unit<'_> {
-    fn entry(&mut self, externs: &[Option<ExternCall>]) -> Result<FuncId, JitError> {
-        let schedule = self.schedule;
-        let body: usize = schedule.kernels().flat_map(|k| &k.stages).map(|s| s.body.len()).sum();
+    fn entry(&mut self, call: ExternCall) -> Result<FuncId, JitError> {
+        let program = self.program;
+        let sizes = &program.sizes;
+        let body: usize = program.kernels().flat_map(|k| &k.stages).map(|s| s.body.len()).sum();
         let inline = body <= INLINE_BODY;
-        let mut facts = Vec::with_capacity(schedule.steps.len());
-        let mut reach = Vec::with_capacity(schedule.steps.len());
-        for (i, step) in schedule.steps.iter().enumerate() {
-            let Step::Kernel(kernel) = step else {
+        let mut facts = Vec::with_capacity(program.kernels.len());
+        let mut reach = Vec::with_capacity(program.kernels.len());
+        for (i, kernel) in program.kernels.iter().enumerate() {
+            let Some(kernel) = kernel else {
                 facts.push(None);
                 reach.push(Reach::Inline);
                 continue;
             };
             let mut f = KernelFacts::of(kernel);
-            f.cut(schedule, kernel);
+            f.cut(program, kernel);
             if let Some(vectors) = self.wide {
                 self.strips(i, kernel, &mut f, vectors)?;
             }
-            let work = (kernel.points().max(0) as u64).saturating_mul(kernel.work_per_point);
-            let parallel = work >= PARALLEL_WORK && Units::of(kernel).count > 1;
+            let units = sizes.hint(Units::of(kernel, sizes).count);
+            let parallel = work(kernel, sizes) >= PARALLEL_WORK && units > 1;
             reach.push(if !parallel && inline {
                 Reach::Inline
             } else {
@@ -244,17 +266,15 @@ impl Unit<'_> {
                 .map(|f| f.as_ref().map_or(Vec::new(), |f| unit.strip_refs(f, b.func)))
                 .collect();
             let (call_conv, x64) = (unit.call_conv, unit.x64);
-            let mut e = Emit::new(b, &mut unit.pool, x64, call_conv);
+            let mut e = Emit::new(b, &mut unit.pool, sizes, x64, call_conv);
             let run = params[0];
             let cx = context(&mut e, run);
-            for (i, step) in schedule.steps.iter().enumerate() {
+            for (i, step) in program.kernels.iter().enumerate() {
                 match step {
-                    Step::Extern(_) => {
-                        let call = externs.get(i).copied().flatten().ok_or_else(|| {
-                            JitError::Invalid { what: format!("step {i} has no runtime kernel") }
-                        })?;
-                        let d = e.i64(call.descriptor as i64);
-                        let f = call.function as *const () as usize;
+                    None => {
+                        let flags = mem().with_aligned();
+                        let d = e.b.ins().load(types::I64, flags, cx.steps, i as i32 * 8);
+                        let f = call as *const () as usize;
                         e.call_address(f, &[types::I64; 2], None, &[d, run]);
                         let code = e.b.ins().load(types::I64, mem(), cx.status, 0);
                         let go_on = e.b.create_block();
@@ -267,14 +287,14 @@ impl Unit<'_> {
                         e.b.ins().return_(&[]);
                         e.b.switch_to_block(go_on);
                     }
-                    Step::Kernel(kernel) => {
+                    Some(kernel) => {
                         let f = facts[i].as_ref().expect("analysed above");
-                        let count = Units::of(kernel).count;
+                        let count = Units::of(kernel, sizes).count;
                         match (&reach[i], refs[i]) {
                             (Reach::Parallel(_), Some(func)) => {
-                                let grain = grain(kernel, count);
+                                let grain = grain(work(kernel, sizes), sizes.hint(count));
                                 let f = e.b.ins().func_addr(types::I64, func);
-                                let (n, grain) = (e.i64(count), e.i64(grain));
+                                let (n, grain) = (e.size(count), e.i64(grain));
                                 e.call_address(
                                     sl_parallel_for as *const () as usize,
                                     &[types::I64; 4],
@@ -283,12 +303,12 @@ impl Unit<'_> {
                                 );
                             }
                             (_, Some(func)) => {
-                                let (zero, n) = (e.i64(0), e.i64(count));
+                                let (zero, n) = (e.i64(0), e.size(count));
                                 e.b.ins().call(func, &[run, zero, n]);
                             }
                             (_, None) => {
                                 let (strips, layout) = (&strips[i], &unit.layout);
-                                Nest::new(&mut e, schedule, kernel, f, strips, layout, i, cx)
+                                Nest::new(&mut e, program, kernel, f, strips, layout, i, cx)
                                     .units(None)?;
                             }
                         }
@@ -309,14 +329,14 @@ impl Unit<'_> {
     ) -> Result<FuncId, JitError> {
         let mut sig = Signature::new(self.call_conv);
         sig.params.extend([AbiParam::new(types::I64); 3]);
-        let schedule = self.schedule;
+        let program = self.program;
         self.function(&format!("kernel_{step}"), sig, |unit, b, params| {
             let strips = unit.strip_refs(facts, b.func);
             let (call_conv, x64) = (unit.call_conv, unit.x64);
-            let mut e = Emit::new(b, &mut unit.pool, x64, call_conv);
+            let mut e = Emit::new(b, &mut unit.pool, &program.sizes, x64, call_conv);
             let cx = context(&mut e, params[0]);
             let layout = &unit.layout;
-            Nest::new(&mut e, schedule, kernel, facts, &strips, layout, step, cx)
+            Nest::new(&mut e, program, kernel, facts, &strips, layout, step, cx)
                 .units(Some((params[1], params[2])))?;
             e.b.ins().return_(&[]);
             Ok(())
@@ -332,7 +352,8 @@ impl Unit<'_> {
         vectors: Vectors,
     ) -> Result<(), JitError> {
         for (s, f) in facts.stages.iter_mut().enumerate() {
-            let Some((mut strip, code)) = strip_of(kernel, s, f, vectors) else {
+            let strip = strip_of(kernel, s, f, &self.program.sizes, vectors);
+            let Some((mut strip, code)) = strip else {
                 continue;
             };
             let name = format!("strip_{step}_{s}");
@@ -404,16 +425,25 @@ impl Unit<'_> {
 fn context(e: &mut Emit<'_, '_>, run: Value) -> Context {
     let flags = mem().with_aligned();
     let mut field = |at: usize| e.b.ins().load(types::I64, flags, run, at as i32);
-    Context {
+    let context = Context {
         args: field(std::mem::offset_of!(RunContext, args)),
         arena: field(std::mem::offset_of!(RunContext, arena)),
         status: field(std::mem::offset_of!(RunContext, status)),
-    }
+        steps: field(std::mem::offset_of!(RunContext, steps)),
+    };
+    let numbers = field(std::mem::offset_of!(RunContext, numbers));
+    e.numbers = Some(numbers);
+    context
+}
+
+/// Scalar operations of a kernel, about.
+fn work(kernel: &Kernel, sizes: &Sizes) -> u64 {
+    let points: i64 = kernel.grid.iter().map(|a| sizes.hint(a.extent).max(0)).product();
+    (points as u64).saturating_mul(kernel.work_per_point.max(1))
 }
 
 /// Units that a thread takes at a time, at least.
-fn grain(kernel: &Kernel, units: i64) -> i64 {
-    let work = (kernel.points() as u64).saturating_mul(kernel.work_per_point.max(1));
+fn grain(work: u64, units: i64) -> i64 {
     let per_unit = (work / units.max(1) as u64).max(1);
     GRAIN_WORK.div_ceil(per_unit).max(1) as i64
 }

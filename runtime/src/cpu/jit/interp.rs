@@ -100,7 +100,8 @@ impl Interp<'_, '_> {
     fn kernel(&mut self) -> Result<(), Stop> {
         let grid: Vec<Axis> = self.kernel.grid.to_vec();
         self.walk(&grid, &mut |i| {
-            i.scratch = i.kernel.scratch.iter().map(|s| vec![Scalar::Int(0); s.len]).collect();
+            i.scratch =
+                i.kernel.scratch.iter().map(|s| vec![Scalar::Int(0); s.len as usize]).collect();
             i.carries.clear();
             (0..i.kernel.stages.len()).try_for_each(|s| i.stage(s))
         })

@@ -14,6 +14,7 @@
 //! | `update` | values combined with elements in memory |
 //! | `arith`, `convert`, `access`, `math` | operations, casts, memory formats, the math functions |
 //! | `x86`, `wide` | inner loops in 256 or 512 bits; how they are called |
+//! | `sizes` | numbers that are known, and numbers that code reads from a table |
 //! | `emit`, `lanes`, `constants` | registers: what a value is and how it is moved |
 //! | `isa`, `memory`, `scratch`, `status` | the host, executable memory, scratch rows, error reports |
 
@@ -34,6 +35,7 @@ mod nest;
 mod parts;
 mod reduce;
 mod scratch;
+mod sizes;
 mod status;
 mod update;
 mod verify;
@@ -46,7 +48,9 @@ mod interp;
 mod tests;
 
 pub use function::{Compiled, ExternCall, JitOptions, RunContext, compile};
+pub use sizes::Unfit;
 pub use status::{EXTERN_FAILED, INDEX_OUT_OF_RANGE, Status, ZERO_DIVISION};
+pub(crate) use verify::verify;
 
 #[cfg(doc)]
 use straightline_passes::schedule::loops::Schedule;

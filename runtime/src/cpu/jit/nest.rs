@@ -5,13 +5,12 @@ use super::accumulators::Accumulators;
 use super::analyse::{KernelFacts, unroll};
 use super::emit::Emit;
 use super::lanes::{LANES, Lanes};
+use super::sizes::{Axis, Kernel, Program, Size, Sizes};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{FuncRef, InstBuilder, StackSlotData, StackSlotKind, Value, types};
 use smallvec::SmallVec;
 use std::collections::HashMap;
-use straightline_passes::schedule::loops::{
-    Axis, AxisId, BufferKind, Kernel, Mem, Schedule, Vectorize,
-};
+use straightline_passes::schedule::loops::{AxisId, BufferKind, Mem, Schedule, Vectorize};
 
 /// Rows longer than this are cut into ranges that threads can share.
 const LONG_ROW: i64 = 8192;
@@ -21,7 +20,7 @@ const RANGE: i64 = 4096;
 const SUM_BLOCK: i64 = 128;
 
 /// Scratch rows up to this many bytes are on the stack.
-const STACK_SCRATCH: usize = 16 << 10;
+const STACK_SCRATCH: i64 = 16 << 10;
 
 /// Where the plan's pointers are in the argument table.
 #[derive(Clone, Copy, Debug)]
@@ -64,26 +63,33 @@ pub(crate) struct Context {
     pub(crate) args: Value,
     pub(crate) arena: Value,
     pub(crate) status: Value,
+    /// Descriptors of the extern steps.
+    pub(crate) steps: Value,
 }
 
 /// How a kernel's work is divided into units that run independently.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Units {
     /// The number of units.
-    pub(crate) count: i64,
+    pub(crate) count: Size,
     /// Ranges per row of the vectorised grid axis.
-    ranges: i64,
+    ranges: Size,
 }
 
 impl Units {
-    pub(crate) fn of(kernel: &Kernel) -> Units {
+    pub(crate) fn of(kernel: &Kernel, sizes: &Sizes) -> Units {
+        let product =
+            |axes: &[Axis]| axes.iter().fold(Size::Fixed(1), |n, axis| sizes.times(n, axis.extent));
         if kernel.vectorize != Vectorize::Grid || kernel.grid.is_empty() {
-            return Units { count: kernel.points(), ranges: 1 };
+            return Units { count: product(&kernel.grid), ranges: Size::Fixed(1) };
         }
         let (last, outer) = kernel.grid.split_last().expect("not empty");
-        let rows: i64 = outer.iter().map(|a| a.extent).product();
-        let ranges = if last.extent > LONG_ROW { (last.extent - 1) / RANGE + 1 } else { 1 };
-        Units { count: if last.extent == 0 { 0 } else { rows * ranges }, ranges }
+        let ranges = match sizes.ask(last.extent, |n| n > LONG_ROW) {
+            true => sizes.of(|n, range| (n - 1) / range + 1, last.extent, Size::Fixed(RANGE)),
+            false => Size::Fixed(1),
+        };
+        let any = sizes.of(|n, _| n.min(1), last.extent, Size::Fixed(0));
+        Units { count: sizes.times(any, sizes.times(product(outer), ranges)), ranges }
     }
 }
 
@@ -97,7 +103,7 @@ pub(crate) struct Invariant {
 /// The state of emitting one kernel.
 pub(crate) struct Nest<'e, 'a, 'f, 'k> {
     pub(crate) e: &'e mut Emit<'a, 'f>,
-    pub(crate) schedule: &'k Schedule,
+    pub(crate) program: &'k Program<'k>,
     pub(crate) kernel: &'k Kernel,
     pub(crate) facts: &'k KernelFacts,
     /// Per stage, its strip.
@@ -124,7 +130,7 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn new(
         e: &'e mut Emit<'a, 'f>,
-        schedule: &'k Schedule,
+        program: &'k Program<'k>,
         kernel: &'k Kernel,
         facts: &'k KernelFacts,
         strips: &'k [Option<FuncRef>],
@@ -141,30 +147,25 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
                 None => {
                     let v = match key.mem {
                         Mem::Scratch(i) => scratch[i as usize],
-                        Mem::Buffer(id) => {
-                            let buffer = schedule.buffer(id);
-                            match &buffer.kind {
-                                BufferKind::Constant(bytes) => {
-                                    let at = bytes.as_ptr() as i64;
-                                    e.i64(at)
-                                }
-                                BufferKind::Arena { offset } => {
-                                    e.b.ins().iadd_imm_s(cx.arena, *offset as i64)
-                                }
-                                kind => {
-                                    let slot = layout.slot(kind).expect("the caller's buffer");
-                                    let flags = super::emit::mem().with_aligned();
-                                    let at = slot as i32 * 8;
-                                    let base = e.b.ins().load(types::I64, flags, cx.args, at);
-                                    match kind {
-                                        BufferKind::Within { offset, .. } => {
-                                            e.b.ins().iadd_imm_s(base, *offset as i64)
-                                        }
-                                        _ => base,
+                        Mem::Buffer(id) => match program.kind(id) {
+                            BufferKind::Constant(bytes) => {
+                                let at = bytes.as_ptr() as i64;
+                                e.i64(at)
+                            }
+                            BufferKind::Arena { .. } => e.plus_size(cx.arena, program.offset(id)),
+                            kind => {
+                                let slot = layout.slot(kind).expect("the caller's buffer");
+                                let flags = super::emit::mem().with_aligned();
+                                let at = slot as i32 * 8;
+                                let base = e.b.ins().load(types::I64, flags, cx.args, at);
+                                match kind {
+                                    BufferKind::Within { .. } => {
+                                        e.plus_size(base, program.offset(id))
                                     }
+                                    _ => base,
                                 }
                             }
-                        }
+                        },
                     };
                     bases.push((key.mem, v));
                     v
@@ -174,7 +175,7 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
         }
         Nest {
             e,
-            schedule,
+            program,
             kernel,
             facts,
             strips,
@@ -192,8 +193,9 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
 
     /// Emits the units `begin..end`; `None` is all of them.
     pub(crate) fn units(mut self, range: Option<(Value, Value)>) -> Result<(), JitError> {
-        let units = Units::of(self.kernel);
-        if units.count == 0 {
+        let sizes = self.e.sizes;
+        let units = Units::of(self.kernel, sizes);
+        if units.count.is(0) {
             return Ok(());
         }
         let outer: SmallVec<[Axis; 4]> = if self.kernel.vectorize == Vectorize::Grid {
@@ -202,33 +204,35 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
         } else {
             self.kernel.grid.clone()
         };
-        if range.is_none() && units.count == 1 {
+        if range.is_none() && units.count.is(1) {
             return self.unit(None, units.ranges);
         }
         // the digits of a unit's number: grid axes, then the range in the row
-        let mut extents: SmallVec<[i64; 5]> = outer.iter().map(|a| a.extent).collect();
+        let mut extents: SmallVec<[Size; 5]> = outer.iter().map(|a| a.extent).collect();
         extents.push(units.ranges);
         let counted: SmallVec<[usize; 5]> =
-            (0..extents.len()).filter(|&i| extents[i] != 1).collect();
+            (0..extents.len()).filter(|&i| !extents[i].is(1)).collect();
         let (begin, end) = match range {
             Some(r) => r,
-            None => (self.e.i64(0), self.e.i64(units.count)),
+            None => (self.e.i64(0), self.e.size(units.count)),
         };
         let single = counted.len() <= 1;
         let mut start: SmallVec<[Value; 5]> = SmallVec::new();
         if !single {
-            let mut below = units.count;
-            for &d in &counted {
-                below /= extents[d];
+            let mut below = Size::Fixed(1);
+            for &d in counted.iter().rev() {
                 start.push(if range.is_none() {
                     self.e.i64(0)
                 } else {
-                    let q = self.e.b.ins().udiv_imm_u(begin, below);
-                    self.e.b.ins().urem_imm_u(q, extents[d])
+                    let q = self.e.divided(begin, below);
+                    self.e.remainder(q, extents[d])
                 });
+                below = sizes.times(below, extents[d]);
             }
+            start.reverse();
         }
-        let l = self.e.begin_loop(begin, end, 1, &start, range.is_some());
+        let guarded = range.is_some() || units.count.fixed().is_none();
+        let l = self.e.begin_loop(begin, end, Size::Fixed(1), &start, guarded);
         let digits: SmallVec<[Value; 5]> = if single {
             SmallVec::from_elem(l.index, 1)
         } else {
@@ -255,7 +259,8 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
                         self.e.b.ins().iadd(value, c)
                     }
                 };
-                let full = self.e.b.ins().icmp_imm_s(IntCC::Equal, bumped, extents[d]);
+                let extent = self.e.size(extents[d]);
+                let full = self.e.b.ins().icmp(IntCC::Equal, bumped, extent);
                 let zero = self.e.i64(0);
                 next.push(self.e.b.ins().select(full, zero, bumped));
                 carry = Some(full);
@@ -267,7 +272,7 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
     }
 
     /// One unit: a grid point, or a range of the vectorised axis.
-    fn unit(&mut self, range: Option<Value>, ranges: i64) -> Result<(), JitError> {
+    fn unit(&mut self, range: Option<Value>, ranges: Size) -> Result<(), JitError> {
         let grid = self.kernel.vectorize == Vectorize::Grid;
         let last = match self.kernel.grid.last() {
             Some(a) if grid => *a,
@@ -286,17 +291,20 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
         let u = self.grid_unroll();
         let step = u * LANES;
         let invariants = (0..self.kernel.stages.len())
-            .map(|s| self.invariants(s, last.extent >= LANES))
+            .map(|s| self.invariants(s, last.extent.fixed().is_none_or(|n| n >= LANES)))
             .collect::<Result<Vec<_>, _>>()?;
-        if ranges == 1 {
+        if ranges.is(1) {
+            let sizes = self.e.sizes;
             for (part, begin, end) in self.lane_parts(0, last.extent) {
                 self.part = part;
-                let main = (end - begin) / step * step;
-                self.groups_static(begin, main, u, true, &invariants)?;
-                let rest = (end - begin - main) / LANES * LANES;
-                self.groups_static(begin + main, rest, 1, true, &invariants)?;
-                let tail = end - begin - main - rest;
-                self.groups_static(begin + main + rest, tail, 1, false, &invariants)?;
+                let len = sizes.minus(end, begin);
+                let main = sizes.whole(len, Size::Fixed(step));
+                self.groups_of(begin, main, u, true, &invariants)?;
+                let begin = sizes.plus(begin, main);
+                let rest = sizes.whole(sizes.minus(len, main), Size::Fixed(LANES));
+                self.groups_of(begin, rest, 1, true, &invariants)?;
+                let begin = sizes.plus(begin, rest);
+                self.groups_of(begin, sizes.minus(end, begin), 1, false, &invariants)?;
             }
             self.part = None;
             return Ok(());
@@ -309,18 +317,18 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
         let main = self.e.b.ins().band_imm_s(len, -step);
         let main = self.e.b.ins().iadd(begin, main);
         self.groups(begin, main, u, true, &invariants)?;
-        if last.extent % step == 0 {
+        if last.extent.fixed().is_some_and(|n| n % step == 0) {
             return Ok(());
         }
         self.groups(main, end, 1, false, &invariants)
     }
 
     /// The elements of a row's range.
-    fn range_bounds(&mut self, range: Option<Value>, extent: i64) -> (Value, Value) {
+    fn range_bounds(&mut self, range: Option<Value>, extent: Size) -> (Value, Value) {
         let index = range.expect("more than one range");
         let begin = self.e.b.ins().imul_imm_s(index, RANGE);
         let end = self.e.b.ins().iadd_imm_s(begin, RANGE);
-        let limit = self.e.i64(extent);
+        let limit = self.e.size(extent);
         (begin, self.e.b.ins().smin(end, limit))
     }
 
@@ -329,11 +337,11 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
         &mut self,
         last: Axis,
         range: Option<Value>,
-        ranges: i64,
+        ranges: Size,
     ) -> Result<(), JitError> {
         let invariants = self.invariants(0, false)?;
-        let (begin, len) = if ranges == 1 {
-            (self.e.i64(0), self.e.i64(last.extent))
+        let (begin, len) = if ranges.is(1) {
+            (self.e.i64(0), self.e.size(last.extent))
         } else {
             let (begin, end) = self.range_bounds(range, last.extent);
             (begin, self.e.b.ins().isub(end, begin))
@@ -347,7 +355,7 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
 
     /// Repetitions of the body per vector group of a grid kernel.
     fn grid_unroll(&self) -> i64 {
-        let extent = self.kernel.grid.last().map_or(1, |a| a.extent);
+        let extent = self.kernel.grid.last().map_or(1, |a| self.e.sizes.hint(a.extent));
         let cost = self.facts.stages.iter().map(|s| s.cost).sum();
         let wide = self.facts.stages.iter().any(|s| s.wide);
         if extent < LANES {
@@ -356,28 +364,29 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
         unroll(cost, wide, extent)
     }
 
-    fn groups_static(
+    fn groups_of(
         &mut self,
-        begin: i64,
-        len: i64,
+        begin: Size,
+        len: Size,
         u: i64,
         vector: bool,
         invariants: &[Vec<Option<Invariant>>],
     ) -> Result<(), JitError> {
         let step = if vector { u * LANES } else { 1 };
-        if len == 0 {
+        if len.is(0) {
             return Ok(());
         }
-        let b = self.e.i64(begin);
-        if len == step {
+        let b = self.e.size(begin);
+        if len.is(step) {
             let saved = self.address.clone();
             self.enter(self.lane_axis.expect("a grid kernel"), b);
             self.group(u, vector, invariants)?;
             self.address = saved;
             return Ok(());
         }
-        let e = self.e.i64(begin + len);
-        self.looped(b, e, step, false, |n| n.group(u, vector, invariants))
+        let guarded = len.fixed().is_none();
+        let e = self.e.size(self.e.sizes.plus(begin, len));
+        self.looped(b, e, step, guarded, |n| n.group(u, vector, invariants))
     }
 
     pub(crate) fn groups(
@@ -401,7 +410,7 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
         guarded: bool,
         body: impl FnOnce(&mut Self) -> Result<(), JitError>,
     ) -> Result<(), JitError> {
-        let l = self.e.begin_loop(begin, end, step, &[], guarded);
+        let l = self.e.begin_loop(begin, end, Size::Fixed(step), &[], guarded);
         let saved = self.address.clone();
         self.enter(self.lane_axis.expect("a grid kernel"), l.index);
         body(self)?;
@@ -447,26 +456,31 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
             return Ok(accs);
         };
         match axis.extent {
-            0 => Ok(accs),
-            1 => {
+            Size::Fixed(0) => Ok(accs),
+            Size::Fixed(1) => {
                 let zero = self.e.i64(0);
                 self.axis.insert(axis.id, zero);
                 self.stage_loops(s, rest, accs, body)
             }
             n => {
-                let block = sum_block(n);
-                if n < 2 * block || !self.sums_floats(s) {
-                    let (b, e) = (self.e.i64(0), self.e.i64(n));
-                    return self.stage_axis(s, axis.id, (b, e), rest, accs, body);
-                }
+                let sizes = self.e.sizes;
+                let varies = n.fixed().is_none();
+                let block = sizes.of(|n, _| sum_block(n), n, Size::Fixed(0));
                 // long sums are added up in blocks, so that the rounding error does not grow with
                 // their length
-                let whole = n / block * block;
-                let (b, e) = (self.e.i64(0), self.e.i64(whole));
-                let l = self.e.begin_loop(b, e, block, &accs.values(), false);
+                let whole = match self.sums_floats(s) {
+                    true => sizes.of(in_blocks, n, block),
+                    false => Size::Fixed(0),
+                };
+                if whole.is(0) {
+                    return self.stage_axis(s, axis.id, (whole, n), varies, rest, accs, body);
+                }
+                let (b, e) = (self.e.i64(0), self.e.size(whole));
+                let l = self.e.begin_loop(b, e, block, &accs.values(), varies);
                 let fresh = self.identities_like(s, &accs);
-                let end = self.e.b.ins().iadd_imm_s(l.index, block);
-                let part = self.stage_axis(s, axis.id, (l.index, end), rest, fresh, body)?;
+                let end = self.e.plus_size(l.index, block);
+                let range = (l.index, end);
+                let part = self.stage_range(s, axis.id, range, false, rest, fresh, body)?;
                 let outer = accs.with(&l.carried);
                 let sum = self.combine(s, outer, &part);
                 let out = self.e.end_loop(&l, &sum.values());
@@ -474,23 +488,40 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
                 if whole == n {
                     return Ok(accs);
                 }
-                let (b, e) = (self.e.i64(whole), self.e.i64(n));
-                self.stage_axis(s, axis.id, (b, e), rest, accs, body)
+                self.stage_axis(s, axis.id, (whole, n), varies, rest, accs, body)
             }
         }
     }
 
-    /// One loop of [`Self::stage_loops`].
+    /// A part of an axis of [`Self::stage_loops`].
+    #[allow(clippy::too_many_arguments)]
     fn stage_axis(
         &mut self,
         s: usize,
         axis: AxisId,
-        (begin, end): (Value, Value),
+        (begin, end): (Size, Size),
+        guarded: bool,
         rest: &[Axis],
         accs: Accumulators,
         body: &mut dyn FnMut(&mut Self, &mut Accumulators) -> Result<(), JitError>,
     ) -> Result<Accumulators, JitError> {
-        let l = self.e.begin_loop(begin, end, 1, &accs.values(), false);
+        let range = (self.e.size(begin), self.e.size(end));
+        self.stage_range(s, axis, range, guarded, rest, accs, body)
+    }
+
+    /// One loop of [`Self::stage_loops`].
+    #[allow(clippy::too_many_arguments)]
+    fn stage_range(
+        &mut self,
+        s: usize,
+        axis: AxisId,
+        (begin, end): (Value, Value),
+        guarded: bool,
+        rest: &[Axis],
+        accs: Accumulators,
+        body: &mut dyn FnMut(&mut Self, &mut Accumulators) -> Result<(), JitError>,
+    ) -> Result<Accumulators, JitError> {
+        let l = self.e.begin_loop(begin, end, Size::Fixed(1), &accs.values(), guarded);
         let saved = self.address.clone();
         self.enter(axis, l.index);
         let inner = self.stage_loops(s, rest, accs.with(&l.carried), body)?;
@@ -502,17 +533,18 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
     /// Gives an axis a value: addresses move along it.
     pub(crate) fn enter(&mut self, axis: AxisId, value: Value) {
         self.axis.insert(axis, value);
-        let mut products: SmallVec<[(i64, Value); 4]> = SmallVec::new();
+        let mut products: SmallVec<[(Size, Value); 4]> = SmallVec::new();
         for i in 0..self.facts.keys.len() {
             let key = &self.facts.keys[i];
             let Some(&(_, stride)) = key.terms.iter().find(|t| t.0 == axis) else {
                 continue;
             };
-            let bytes = stride * self.element_bytes(key.mem);
+            let element = Size::Fixed(self.element_bytes(key.mem));
+            let bytes = self.e.sizes.times(stride, element);
             let offset = match products.iter().find(|p| p.0 == bytes) {
                 Some(p) => p.1,
                 None => {
-                    let v = self.e.scaled(value, bytes);
+                    let v = self.e.scaled_by(value, bytes);
                     products.push((bytes, v));
                     v
                 }
@@ -524,13 +556,18 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
     /// Bytes from one index to the next: a scratch row of a grid kernel has an element per lane.
     pub(crate) fn element_bytes(&self, mem: Mem) -> i64 {
         match mem {
-            Mem::Buffer(id) => self.schedule.buffer(id).dtype.size() as i64,
+            Mem::Buffer(id) => self.program.element_size(id),
             Mem::Scratch(i) => {
                 let size = self.kernel.scratch[i as usize].dtype.size() as i64;
                 if self.kernel.vectorize == Vectorize::Grid { size * self.group } else { size }
             }
         }
     }
+}
+
+/// How many of `n` elements are in whole blocks; none if there would be one block only.
+pub(crate) fn in_blocks(n: i64, block: i64) -> i64 {
+    if n < 2 * block { 0 } else { n / block * block }
 }
 
 /// How many of `n` elements a float sum adds up before they go into the total: about the square
@@ -540,35 +577,32 @@ pub(crate) fn sum_block(n: i64) -> i64 {
 }
 
 fn scratch_bases(e: &mut Emit<'_, '_>, kernel: &Kernel) -> Vec<Value> {
-    let lanes = if kernel.vectorize == Vectorize::Grid { 4 * LANES as usize } else { 1 };
-    let sizes: Vec<usize> = kernel
-        .scratch
-        .iter()
-        .map(|s| (s.len * lanes * s.dtype.size()).next_multiple_of(64))
-        .collect();
-    let total: usize = sizes.iter().sum();
-    if total == 0 {
-        return sizes.iter().map(|_| e.i64(0)).collect();
+    let sizes = e.sizes;
+    let lanes = if kernel.vectorize == Vectorize::Grid { 4 * LANES } else { 1 };
+    let mut total = Size::Fixed(0);
+    let mut offsets: SmallVec<[Size; 4]> = SmallVec::new();
+    for row in &kernel.scratch {
+        let element = Size::Fixed(lanes * row.dtype.size() as i64);
+        let bytes = sizes.of(|len, element| (len * element + 63) & !63, row.len, element);
+        offsets.push(total);
+        total = sizes.plus(total, bytes);
     }
-    let base = if total <= STACK_SCRATCH {
-        let slot = e.b.create_sized_stack_slot(StackSlotData::new(
-            StackSlotKind::ExplicitSlot,
-            total as u32,
-            4,
-        ));
-        e.b.ins().stack_addr(types::I64, slot, 0)
-    } else {
-        let bytes = e.i64(total as i64);
-        let f = super::scratch::sl_scratch as *const () as usize;
-        e.call_address(f, &[types::I64], Some(types::I64), &[bytes]).expect("a result was declared")
+    let base = match total {
+        Size::Fixed(0) => return offsets.iter().map(|_| e.i64(0)).collect(),
+        Size::Fixed(bytes) if bytes <= STACK_SCRATCH => {
+            let slot = e.b.create_sized_stack_slot(StackSlotData::new(
+                StackSlotKind::ExplicitSlot,
+                bytes as u32,
+                4,
+            ));
+            e.b.ins().stack_addr(types::I64, slot, 0)
+        }
+        bytes => {
+            let bytes = e.size(bytes);
+            let f = super::scratch::sl_scratch as *const () as usize;
+            e.call_address(f, &[types::I64], Some(types::I64), &[bytes])
+                .expect("a result was declared")
+        }
     };
-    let mut offset = 0;
-    sizes
-        .iter()
-        .map(|s| {
-            let v = e.b.ins().iadd_imm_s(base, offset);
-            offset += *s as i64;
-            v
-        })
-        .collect()
+    offsets.iter().map(|offset| e.plus_size(base, *offset)).collect()
 }

@@ -11,11 +11,10 @@ use super::JitError;
 use super::analyse::{KernelFacts, Known, Part, StageFacts, operands};
 use super::lanes::LANES;
 use super::nest::{Invariant, Nest};
+use super::sizes::{Axis, Index, Kernel, Op, Program, Size, Stage};
 use cranelift_codegen::ir::{InstBuilder, Value};
 use straightline_passes::ir::{DType, Scalar};
-use straightline_passes::schedule::loops::{
-    Axis, BinaryOp, BufferKind, Index, Kernel, Mem, Op, Schedule, Stage, Vectorize,
-};
+use straightline_passes::schedule::loops::{AxisId, BinaryOp, BufferKind, Mem, Vectorize};
 
 /// Shorter ranges are not worth code of their own; they go together.
 const SHORT: i64 = 8;
@@ -27,20 +26,25 @@ const MAX_PARTS: usize = 6;
 const MAX_CODE: usize = 600;
 
 /// The numbers of each instruction that reads a list along the axis.
-fn lists(schedule: &Schedule, stage: &Stage, axis: Axis) -> Vec<Option<Vec<i64>>> {
-    let plain = |index: &Index| {
-        index.dynamic.is_empty() && index.base >= 0 && index.terms[..] == [(axis.id, 1)]
+fn lists(
+    program: &Program<'_>,
+    stage: &Stage,
+    (axis, extent): (AxisId, i64),
+) -> Vec<Option<Vec<i64>>> {
+    let begins = |index: &Index| {
+        let plain = index.dynamic.is_empty() && index.terms[..] == [(axis, Size::Fixed(1))];
+        index.base.fixed().filter(|base| plain && *base >= 0)
     };
     let read = |op: &Op, dtype: DType| {
         let Op::Load { mem: Mem::Buffer(id), index } = op else {
             return None;
         };
-        let BufferKind::Constant(bytes) = &schedule.buffers.get(id.0 as usize)?.kind else {
+        let BufferKind::Constant(bytes) = program.kind(*id) else {
             return None;
         };
-        let range = index.base as usize..(index.base + axis.extent) as usize;
+        let base = begins(index)?;
+        let range = base as usize..(base + extent) as usize;
         match dtype {
-            _ if !plain(index) => None,
             DType::I64 => {
                 let (words, _) = bytes.as_chunks::<8>();
                 let words = words.get(range)?;
@@ -168,36 +172,41 @@ fn part(
 
 impl KernelFacts {
     /// Finds the parts of each lane axis; none where a kernel reads no list along it.
-    pub(crate) fn cut(&mut self, schedule: &Schedule, kernel: &Kernel) {
+    pub(crate) fn cut(&mut self, program: &Program<'_>, kernel: &Kernel) {
         match kernel.vectorize {
             Vectorize::None => {}
             Vectorize::Grid => {
                 if let Some(axis) = kernel.grid.last() {
                     let all: Vec<usize> = (0..kernel.stages.len()).collect();
-                    self.cut_stages(schedule, kernel, *axis, &all);
+                    self.cut_stages(program, kernel, *axis, &all);
                 }
             }
             Vectorize::Stage => {
                 for s in 0..kernel.stages.len() {
                     if let Some(axis) = kernel.stages[s].axes.last() {
-                        self.cut_stages(schedule, kernel, *axis, &[s]);
+                        self.cut_stages(program, kernel, *axis, &[s]);
                     }
                 }
             }
         }
     }
 
-    fn cut_stages(&mut self, schedule: &Schedule, kernel: &Kernel, axis: Axis, stages: &[usize]) {
-        if axis.extent < LONG || stages.iter().any(|s| self.stages[*s].scalar_only) {
+    fn cut_stages(&mut self, program: &Program<'_>, kernel: &Kernel, axis: Axis, stages: &[usize]) {
+        // a list along an axis that varies would be another constant
+        let Some(extent) = axis.extent.fixed() else {
+            return;
+        };
+        if extent < LONG || stages.iter().any(|s| self.stages[*s].scalar_only) {
             return;
         }
-        let found: Vec<Vec<Option<Vec<i64>>>> =
-            (stages.iter()).map(|s| lists(schedule, &kernel.stages[*s], axis)).collect();
+        let found: Vec<Vec<Option<Vec<i64>>>> = (stages.iter())
+            .map(|s| lists(program, &kernel.stages[*s], (axis.id, extent)))
+            .collect();
         let all: Vec<&Vec<i64>> = found.iter().flatten().flatten().collect();
         if all.is_empty() {
             return;
         }
-        let cuts = cuts(&all, axis.extent as usize);
+        let cuts = cuts(&all, extent as usize);
         let code: usize = stages.iter().map(|s| kernel.stages[*s].body.len()).sum();
         let longest = cuts.iter().map(|c| c.1 - c.0).max().unwrap_or(0);
         if cuts.len() > MAX_PARTS || cuts.len() * code > MAX_CODE || longest < LONG as usize {
@@ -214,25 +223,27 @@ impl KernelFacts {
 
 impl Nest<'_, '_, '_, '_> {
     /// The parts of the lane axis of stage `s`, all of it if it has none: number, begin, end.
-    pub(crate) fn lane_parts(&self, s: usize, extent: i64) -> Vec<(Option<usize>, i64, i64)> {
+    pub(crate) fn lane_parts(&self, s: usize, extent: Size) -> Vec<(Option<usize>, Size, Size)> {
         let parts = &self.facts.stages[s].parts;
         if parts.is_empty() {
-            return vec![(None, 0, extent)];
+            return vec![(None, Size::Fixed(0), extent)];
         }
-        (parts.iter().enumerate()).map(|(i, p)| (Some(i), p.begin, p.end)).collect()
+        (parts.iter().enumerate())
+            .map(|(i, p)| (Some(i), Size::Fixed(p.begin), Size::Fixed(p.end)))
+            .collect()
     }
 
     /// Each part of the lane axis as far as it is in the range `begin..end`.
     pub(crate) fn range_parts(
         &mut self,
         (begin, end): (Value, Value),
-        extent: i64,
+        extent: Size,
         u: i64,
         invariants: &[Vec<Option<Invariant>>],
     ) -> Result<(), JitError> {
         for (part, from, to) in self.lane_parts(0, extent) {
             self.part = part;
-            let (from, to) = (self.e.i64(from), self.e.i64(to));
+            let (from, to) = (self.e.size(from), self.e.size(to));
             let from = self.e.b.ins().smax(begin, from);
             let to = self.e.b.ins().smin(end, to);
             // where the range does not reach, the length is negative and no loop runs

@@ -5,12 +5,13 @@ use super::accumulators::Accumulators;
 use super::analyse::unroll;
 use super::arith::accumulator;
 use super::lanes::{Kind, LANES, Lanes};
-use super::nest::{Invariant, Nest, sum_block};
+use super::nest::{Invariant, Nest, in_blocks, sum_block};
+use super::sizes::{Op, Size};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use smallvec::{SmallVec, smallvec};
 use straightline_passes::ir::DType;
-use straightline_passes::schedule::loops::{AxisId, Op, ReduceOp, Val};
+use straightline_passes::schedule::loops::{AxisId, ReduceOp, Val};
 
 /// How many chains of additions a sum is thought to have when its blocks are made: with fewer, the
 /// chains are as long and the blocks are more.
@@ -103,7 +104,7 @@ impl Nest<'_, '_, '_, '_> {
         let mut at = self.e.i64(0);
         for axis in &self.kernel.stages[s].axes {
             if let Some(&v) = self.axis.get(&axis.id) {
-                let scaled = self.e.scaled(at, axis.extent);
+                let scaled = self.e.scaled_by(at, axis.extent);
                 at = self.e.b.ins().iadd(scaled, v);
             }
         }
@@ -150,14 +151,14 @@ impl Nest<'_, '_, '_, '_> {
         &mut self,
         s: usize,
         axis: AxisId,
-        extent: i64,
+        extent: Size,
         totals: Accumulators,
     ) -> Result<Accumulators, JitError> {
-        if extent == 0 {
+        if extent.is(0) {
             return Ok(totals);
         }
         let facts = &self.facts.stages[s];
-        let vector = !facts.scalar_only && extent >= LANES;
+        let vector = !facts.scalar_only && extent.fixed().is_none_or(|n| n >= LANES);
         self.lane_axis = Some(axis);
         if facts.strip.is_some() {
             return self.strip_row(s, axis, extent, totals);
@@ -177,63 +178,59 @@ impl Nest<'_, '_, '_, '_> {
         &mut self,
         s: usize,
         axis: AxisId,
-        (begin, end): (i64, i64),
+        (begin, end): (Size, Size),
         invariants: &[Option<Invariant>],
         mut totals: Accumulators,
     ) -> Result<Accumulators, JitError> {
-        let extent = end - begin;
+        let sizes = self.e.sizes;
+        let extent = sizes.minus(end, begin);
+        let varies = extent.fixed().is_none();
         let facts = &self.facts.stages[s];
-        let vector = !facts.scalar_only && extent >= LANES;
+        let vector = !facts.scalar_only && extent.fixed().is_none_or(|n| n >= LANES);
         let (cost, wide) = (facts.cost, facts.wide);
         let has_reduce = !facts.reduces.is_empty();
-        let mut done = 0;
+        let mut done = Size::Fixed(0);
         if vector {
-            let u = unroll(cost, wide, extent);
+            let u = unroll(cost, wide, sizes.hint(extent));
             self.vector = true;
-            let main = extent / (u * LANES) * (u * LANES);
-            let accs = self.identities(s, true, u);
             let step = u * LANES;
+            let main = sizes.whole(extent, Size::Fixed(step));
+            let accs = self.identities(s, true, u);
             let copies = |n: &mut Self, accs: &mut Accumulators| {
                 (0..u).try_for_each(|c| n.body(s, c, c * LANES, invariants, accs))
             };
-            let block = sum_block(main / step) * step;
+            let block = sizes.of(|n, step| sum_block(n / step) * step, main, Size::Fixed(step));
             let mut accs = accs;
-            if main >= 2 * block && self.sums_floats(s) {
-                done = main / block * block;
-                let (b, e) = (self.e.i64(begin), self.e.i64(begin + done));
-                let l = self.e.begin_loop(b, e, block, &accs.values(), false);
+            let in_blocks = sizes.of(in_blocks, main, block);
+            if !in_blocks.is(0) && self.sums_floats(s) {
+                done = in_blocks;
+                let (b, e) = (self.e.size(begin), self.e.size(sizes.plus(begin, done)));
+                let l = self.e.begin_loop(b, e, block, &accs.values(), varies);
                 let fresh = self.identities(s, true, u);
-                let end = self.e.b.ins().iadd_imm_s(l.index, block);
-                let part = self.span_loop(axis, (l.index, end), step, fresh, copies)?;
+                let end = self.e.plus_size(l.index, block);
+                let part = self.span_loop(axis, (l.index, end), step, false, fresh, copies)?;
                 let outer = accs.with(&l.carried);
                 let sum = self.combine(s, outer, &part);
                 let out = self.e.end_loop(&l, &sum.values());
                 accs = sum.with(&out);
             }
-            if done < main {
-                accs = self.span(axis, begin + done, main - done, step, accs, copies)?;
-            }
-            done = main;
+            let at = sizes.plus(begin, done);
+            accs = self.span(axis, at, sizes.minus(main, done), step, accs, copies)?;
             let mut accs = self.combine_copies(s, u, accs);
-            let rest = (extent - main) / LANES * LANES;
-            if rest > 0 {
-                accs = self.span(axis, begin + done, rest, LANES, accs, |n, accs| {
-                    n.body(s, 0, 0, invariants, accs)
-                })?;
-                done += rest;
-            }
+            let rest = sizes.whole(sizes.minus(extent, main), Size::Fixed(LANES));
+            let at = sizes.plus(begin, main);
+            accs = self
+                .span(axis, at, rest, LANES, accs, |n, accs| n.body(s, 0, 0, invariants, accs))?;
+            done = sizes.plus(main, rest);
             self.vector = false;
             if has_reduce {
                 totals = self.fold_into(s, &accs, totals);
             }
         }
-        let tail = extent - done;
-        if tail > 0 {
-            totals = self.span(axis, begin + done, tail, 1, totals, |n, accs| {
-                n.body(s, 0, 0, invariants, accs)
-            })?;
-        }
-        Ok(totals)
+        let tail = sizes.minus(extent, done);
+        self.span(axis, sizes.plus(begin, done), tail, 1, totals, |n, accs| {
+            n.body(s, 0, 0, invariants, accs)
+        })
     }
 
     /// The innermost loop of a stage that is a strip; long float sums are added up in blocks.
@@ -241,22 +238,31 @@ impl Nest<'_, '_, '_, '_> {
         &mut self,
         s: usize,
         axis: AxisId,
-        extent: i64,
+        extent: Size,
         mut totals: Accumulators,
     ) -> Result<Accumulators, JitError> {
+        let sizes = self.e.sizes;
         let invariants = self.invariants(s, false)?;
         let chains = self.facts.stages[s].strip.as_ref().map_or(1, |strip| strip.chains);
-        let block = sum_block(extent / COUNTED_CHAINS) * chains;
-        let mut done = 0;
-        if extent >= 2 * block && self.sums_floats(s) {
-            done = extent / block * block;
+        let block = sizes.of(
+            |n, chains| sum_block(n / COUNTED_CHAINS) * chains,
+            extent,
+            Size::Fixed(chains),
+        );
+        let mut done = Size::Fixed(0);
+        let in_blocks = sizes.of(in_blocks, extent, block);
+        if !in_blocks.is(0) && self.sums_floats(s) {
+            done = in_blocks;
             totals = self.strip_blocks(s, axis, &invariants, (done, block), totals)?;
         }
-        let rest = extent - done;
-        if rest > 0 {
-            totals = self.span(axis, done, rest, rest, totals, |n, totals| {
-                n.strip_part(s, &invariants, rest, totals)
-            })?;
+        let rest = sizes.minus(extent, done);
+        if !rest.is(0) {
+            // a strip of no elements does nothing
+            let saved = self.address.clone();
+            let at = self.e.size(done);
+            self.enter(axis, at);
+            self.strip_part(s, &invariants, rest, &mut totals)?;
+            self.address = saved;
         }
         Ok(totals)
     }
@@ -268,7 +274,7 @@ impl Nest<'_, '_, '_, '_> {
         s: usize,
         axis: AxisId,
         invariants: &[Option<Invariant>],
-        (end, block): (i64, i64),
+        (end, block): (Size, Size),
         mut totals: Accumulators,
     ) -> Result<Accumulators, JitError> {
         let kernel = self.kernel;
@@ -288,11 +294,11 @@ impl Nest<'_, '_, '_, '_> {
                 _ => v,
             });
         }
-        let (b, e) = (self.e.i64(0), self.e.i64(end));
-        let l = self.e.begin_loop(b, e, block, &start, false);
+        let (b, e) = (self.e.i64(0), self.e.size(end));
+        let l = self.e.begin_loop(b, e, block, &start, end.fixed().is_none());
         let saved = self.address.clone();
         self.enter(axis, l.index);
-        let n = self.e.i64(block);
+        let n = self.e.size(block);
         let parts = self.call_strip(s, invariants, n)?;
         self.address = saved;
         let mut next: SmallVec<[Value; 2]> = SmallVec::new();
@@ -320,11 +326,11 @@ impl Nest<'_, '_, '_, '_> {
         &mut self,
         s: usize,
         invariants: &[Option<Invariant>],
-        len: i64,
+        len: Size,
         totals: &mut Accumulators,
     ) -> Result<(), JitError> {
         let kernel = self.kernel;
-        let len = self.e.i64(len);
+        let len = self.e.size(len);
         let parts = self.call_strip(s, invariants, len)?;
         for (k, &part) in parts.iter().enumerate() {
             let Op::Reduce(op, _) = kernel.stages[s].body[self.facts.stages[s].reduces[k]].op
@@ -341,16 +347,19 @@ impl Nest<'_, '_, '_, '_> {
     fn span(
         &mut self,
         axis: AxisId,
-        begin: i64,
-        len: i64,
+        begin: Size,
+        len: Size,
         step: i64,
         mut accs: Accumulators,
         body: impl FnOnce(&mut Self, &mut Accumulators) -> Result<(), JitError>,
     ) -> Result<Accumulators, JitError> {
-        let b = self.e.i64(begin);
-        if len != step {
-            let e = self.e.i64(begin + len);
-            return self.span_loop(axis, (b, e), step, accs, body);
+        if len.is(0) {
+            return Ok(accs);
+        }
+        let b = self.e.size(begin);
+        if !len.is(step) {
+            let e = self.e.size(self.e.sizes.plus(begin, len));
+            return self.span_loop(axis, (b, e), step, len.fixed().is_none(), accs, body);
         }
         let saved = self.address.clone();
         self.enter(axis, b);
@@ -364,10 +373,12 @@ impl Nest<'_, '_, '_, '_> {
         axis: AxisId,
         (begin, end): (Value, Value),
         step: i64,
+        guarded: bool,
         accs: Accumulators,
         body: impl FnOnce(&mut Self, &mut Accumulators) -> Result<(), JitError>,
     ) -> Result<Accumulators, JitError> {
-        let l = self.e.begin_loop(begin, end, step, &accs.values(), false);
+        let step = Size::Fixed(step);
+        let l = self.e.begin_loop(begin, end, step, &accs.values(), guarded);
         let saved = self.address.clone();
         self.enter(axis, l.index);
         let mut inner = accs.with(&l.carried);
@@ -468,6 +479,39 @@ impl super::emit::Emit<'_, '_> {
         }
     }
 
+    /// `v * factor` for an address.
+    pub(crate) fn scaled_by(&mut self, v: Value, factor: Size) -> Value {
+        match factor {
+            Size::Fixed(factor) => self.scaled(v, factor),
+            factor => {
+                let factor = self.size(factor);
+                self.b.ins().imul(v, factor)
+            }
+        }
+    }
+
+    /// `v / n`, not negative.
+    pub(crate) fn divided(&mut self, v: Value, n: Size) -> Value {
+        match n {
+            Size::Fixed(n) => self.b.ins().udiv_imm_u(v, n),
+            n => {
+                let n = self.size(n);
+                self.b.ins().udiv(v, n)
+            }
+        }
+    }
+
+    /// `v % n`, not negative.
+    pub(crate) fn remainder(&mut self, v: Value, n: Size) -> Value {
+        match n {
+            Size::Fixed(n) => self.b.ins().urem_imm_u(v, n),
+            n => {
+                let n = self.size(n);
+                self.b.ins().urem(v, n)
+            }
+        }
+    }
+
     /// Leaves the function with a status where `bad` holds: the fields of
     /// [`Status`](super::Status) in their order.
     pub(crate) fn fail_if(&mut self, bad: Value, status: Value, fields: [FailField; 5]) {
@@ -482,6 +526,7 @@ impl super::emit::Emit<'_, '_> {
         for (i, f) in fields.iter().enumerate().rev() {
             let v = match *f {
                 FailField::Const(c) => self.i64(c),
+                FailField::Size(n) => self.size(n),
                 FailField::Value(v) => v,
             };
             self.b.ins().store(super::emit::mem().with_aligned(), v, status, i as i32 * 8);
@@ -491,16 +536,16 @@ impl super::emit::Emit<'_, '_> {
     }
 
     /// Whether an index is outside of `0..size`.
-    pub(crate) fn beyond(&mut self, index: Value, size: i64) -> Value {
-        let c = self.i64(size);
+    pub(crate) fn beyond(&mut self, index: Value, size: Size) -> Value {
+        let c = self.size(size);
         self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, index, c)
     }
 
     /// `index + size` wrapped into `0..size`, and whether it was out of range.
-    pub(crate) fn wrap_index(&mut self, index: Value, size: i64) -> (Value, Value) {
-        let c = self.i64(size);
+    pub(crate) fn wrap_index(&mut self, index: Value, size: Size) -> (Value, Value) {
+        let c = self.size(size);
         let moved = self.b.ins().iadd(index, c);
-        let twice = self.i64(size * 2);
+        let twice = self.size(self.sizes.times(size, Size::Fixed(2)));
         let bad = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, moved, twice);
         let negative = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, index, 0);
         let wrapped = self.b.ins().select(negative, moved, index);
@@ -512,5 +557,6 @@ impl super::emit::Emit<'_, '_> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FailField {
     Const(i64),
+    Size(Size),
     Value(Value),
 }

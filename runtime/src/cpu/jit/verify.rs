@@ -18,7 +18,7 @@ fn fresh(schedule: &Schedule, output: u32) -> Option<&TensorMeta> {
 }
 
 /// Checks the buffers and the kernels of a schedule.
-pub(super) fn verify(schedule: &Schedule) -> Result<(), JitError> {
+pub(crate) fn verify(schedule: &Schedule) -> Result<(), JitError> {
     for b in &schedule.buffers {
         let bytes = b.len * b.dtype.size();
         let (fits, room) = match &b.kind {

@@ -4,9 +4,9 @@ use super::JitError;
 use super::body::Values;
 use super::emit::mem;
 use super::nest::{Invariant, Nest};
+use super::sizes::Op;
 use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types};
 use smallvec::SmallVec;
-use straightline_passes::schedule::loops::Op;
 
 impl Nest<'_, '_, '_, '_> {
     /// Runs the strip of stage `s` over `n` elements from the lane axis' current value on, and

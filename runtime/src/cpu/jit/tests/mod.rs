@@ -9,7 +9,7 @@ mod scheduled;
 mod strips;
 
 use super::interp::{self, Memory, Stop, from_bytes, to_bytes};
-use crate::plan::{ArgPtr, Plan, PlanError, PlanOptions};
+use crate::plan::{ArgPtr, Misfit, Plan, PlanError, PlanOptions};
 use smallvec::SmallVec;
 use straightline_passes::ir::{DType, Scalar};
 use straightline_passes::schedule::loops::*;
@@ -166,21 +166,32 @@ impl Case {
 
     /// Runs the generated code on a copy of the memory.
     pub(super) fn compiled(&self) -> Result<Memory, PlanError> {
-        self.compiled_by(false)
+        self.compiled_by(false, false)
     }
 
-    /// The same, with 512-bit strips or `narrow`: with Cranelift's vectors alone.
-    fn compiled_by(&self, narrow: bool) -> Result<Memory, PlanError> {
+    /// The same, with wide strips or `narrow`: with Cranelift's vectors alone. With `varying` all
+    /// numbers but 0 and 1 come from the table.
+    fn compiled_by(&self, narrow: bool, varying: bool) -> Result<Memory, PlanError> {
         let options = PlanOptions {
             narrow,
             keep_clif: std::env::var_os("JIT_DUMP").is_some(),
             keep_asm: std::env::var_os("JIT_DUMP").is_some(),
             ..PlanOptions::default()
         };
-        let plan = Plan::compile(self.schedule.clone(), &options)?;
+        let other = self.schedule.apart().1.into_iter().map(|n| match n {
+            0 | 1 => n,
+            n => n.wrapping_mul(3).wrapping_add(7),
+        });
+        let others: Vec<Vec<i64>> = if varying { vec![other.collect()] } else { Vec::new() };
+        let plan = Plan::compile_beside(self.schedule.clone(), &others, &options)?;
         if let (Some(clif), Some(asm)) = (plan.clif(), plan.asm()) {
             println!("{clif}\n{asm}");
         }
+        self.run(&plan)
+    }
+
+    /// Runs a plan on a copy of the memory.
+    fn run(&self, plan: &Plan) -> Result<Memory, PlanError> {
         let mut memory = self.memory.clone();
         let mut bytes: Vec<Vec<u64>> = Vec::new();
         for (b, values) in self.schedule.buffers.iter().zip(&memory) {
@@ -226,20 +237,23 @@ impl Case {
 
     /// Both agree: bit for bit, or within `tolerance` of the larger magnitude where one is given.
     pub(super) fn check(&self, tolerance: f64) {
-        self.check_emitter(tolerance, false);
-        self.check_emitter(tolerance, true);
+        for narrow in [false, true] {
+            for varying in [false, true] {
+                self.check_emitter(tolerance, narrow, varying);
+            }
+        }
     }
 
     /// Both emitters give the same bits.
     pub(super) fn check_same(&self) {
-        match (self.compiled_by(false), self.compiled_by(true)) {
+        match (self.compiled_by(false, false), self.compiled_by(true, false)) {
             (Ok(wide), Ok(narrow)) => self.compare(&wide, &narrow, 0.0),
             (wide, narrow) => panic!("{:?}, {:?}", wide.err(), narrow.err()),
         }
     }
 
-    fn check_emitter(&self, tolerance: f64, narrow: bool) {
-        let (got, want) = (self.compiled_by(narrow), self.interpreted());
+    fn check_emitter(&self, tolerance: f64, narrow: bool, varying: bool) {
+        let (got, want) = (self.compiled_by(narrow, varying), self.interpreted());
         match (got, want) {
             (Ok(got), Ok(want)) => self.compare(&got, &want, tolerance),
             (Err(PlanError::IndexOutOfRange { index, .. }), Err(Stop::Index(_))) => {

@@ -78,7 +78,7 @@ fn softmax(m: i64, n: i64, d: DType, scratch: bool) -> Case {
     let y = c.output(d, (m * n) as usize);
     let row = |axis: u32| terms(&[(0, n), (axis, 1)]);
     if scratch {
-        c.kernel().scratch.push(Scratch { dtype: d, len: n as usize });
+        c.kernel().scratch.push(Scratch { dtype: d, len: n });
     }
     let kept = |axis: u32| Op::Load { mem: Mem::Scratch(0), index: terms(&[(axis, 1)]) };
     c.stage(1, &[n], vec![load(d, x, row(1)), inst(d, Op::Reduce(ReduceOp::Max, Val(0)))]);
@@ -139,7 +139,7 @@ fn grid_kernels_keep_scratch_per_lane() {
     let values = exact(&mut rng, d, (m * n) as usize);
     let x = c.input(d, values);
     let y = c.output(d, n as usize);
-    c.kernel().scratch.push(Scratch { dtype: d, len: m as usize });
+    c.kernel().scratch.push(Scratch { dtype: d, len: m });
     c.stage(
         1,
         &[m],

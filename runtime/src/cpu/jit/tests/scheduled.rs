@@ -42,6 +42,96 @@ pub(super) fn check(text: &str) {
     c.check(2e-5);
 }
 
+/// The code for sizes `a` and `b` in the place of `N` serves the others, with the interpreter's
+/// results.
+fn serves(text: &str, [a, b]: [i64; 2], others: &[i64]) {
+    let of = |n: i64| text.replace("N2", &(2 * n).to_string()).replace('N', &n.to_string());
+    let options = PlanOptions::default();
+    let first = Plan::compile(planned(&of(a)), &options).expect("compiles");
+    let code = Plan::compile_for(planned(&of(b)), &[&first], &options).expect("compiles");
+    assert!(code.reads() > 0, "nothing varies");
+    for &n in [a, b].iter().chain(others) {
+        let c = case(&of(n), 3);
+        let plan = match code.sharing(&c.schedule, &options).expect("shares") {
+            Ok(plan) => plan,
+            Err(misfit) => panic!("{n}: {misfit}"),
+        };
+        assert!(plan.shares_code_with(&code));
+        let got = c.run(&plan).expect("runs");
+        c.compare(&got, &c.interpreted().expect("interpreted"), 2e-5);
+    }
+}
+
+#[test]
+fn one_code_serves_many_sizes() {
+    serves(
+        "graph(%x: f32[N,7], %y: f32[7,N]) {
+  %0: f32[7,N] = aten::gelu(%y, approximate=\"none\")
+  %1: f32[N,7] = aten::t(%0)
+  %2: f32[N,7] = aten::mul.Tensor(%x, %1)
+  return %2
+}",
+        [12, 30],
+        &[2, 3, 15, 16, 17, 64, 100],
+    );
+    serves(
+        "graph(%x: f32[6,N], %w: f32[N], %b: f32[N]) {
+  %s: f32[6,N] = aten::_softmax(%x, dim=1, half_to_float=false)
+  %y: f32[6,N], %m: f32[6,1], %r: f32[6,1] = aten::native_layer_norm(%s, normalized_shape=[N], %w, %b, eps=1e-05)
+  return %s, %y
+}",
+        [33, 47],
+        &[5, 16, 17, 128, 300, 2000],
+    );
+    serves(
+        "graph(%x: f32[N,4,N2]) {
+  %a: f32[4,N2] = aten::sum.dim_IntList(%x, dim=[0], keepdim=false, dtype=none)
+  %b: f32[N,4] = aten::amax(%x, dim=[2], keepdim=false)
+  %d: f32[N,N2] = aten::sum.dim_IntList(%x, dim=[1], keepdim=false, dtype=none)
+  %e: i64[N,4] = aten::argmax(%x, dim=2, keepdim=false)
+  return %a, %b, %d, %e
+}",
+        [8, 21],
+        &[9, 16, 40, 70],
+    );
+    // the divisor is a literal that varies
+    serves(
+        "graph(%x: f32[N,50]) {
+  %c: f32[] = aten::mean(%x, dtype=none)
+  return %c
+}",
+        [8, 21],
+        &[9, 16],
+    );
+    serves(
+        "graph(%w: f32[3,17], %i: i64[2,N]) {
+  %0: f32[2,N,17] = aten::embedding(%w, %i, padding_idx=-1, scale_grad_by_freq=false, sparse=false)
+  %1: f32[2,N,17] = aten::relu(%0)
+  return %1
+}",
+        [5, 6],
+        &[2, 31, 64],
+    );
+}
+
+#[test]
+fn code_of_another_structure_is_refused() {
+    let text = |n: i64| {
+        format!(
+            "graph(%x: f32[{n},40]) {{
+  %0: f32[40] = aten::sum.dim_IntList(%x, dim=[0], keepdim=false, dtype=none)
+  return %0
+}}"
+        )
+    };
+    let options = PlanOptions::default();
+    let many = Plan::compile(planned(&text(30)), &options).expect("compiles");
+    let refused = |n| many.sharing(&planned(&text(n)), &options).expect("looks").err();
+    assert!(matches!(refused(31), Some(Misfit::Numbers(_))), "{:?}", refused(31));
+    assert!(matches!(refused(1), Some(Misfit::Structure(_))), "{:?}", refused(1));
+    assert_eq!(refused(30), None);
+}
+
 #[test]
 fn pointwise_and_views() {
     check(

@@ -221,7 +221,7 @@ fn softmax(m: i64, n: i64, x: Vec<Scalar>) -> Case {
     let mut c = Case::new(&[m], Vectorize::Stage);
     let x = c.input(F, x);
     let out = c.output(F, (m * n) as usize);
-    c.kernel().scratch.push(Scratch { dtype: F, len: n as usize });
+    c.kernel().scratch.push(Scratch { dtype: F, len: n });
     let row = |axis: u32| terms(&[(0, n), (axis, 1)]);
     let scratch = Mem::Scratch(0);
     c.stage(1, &[n], vec![load(F, x, row(1)), inst(F, Op::Reduce(ReduceOp::Max, Val(0)))]);

@@ -6,10 +6,11 @@ use super::ir::{Body, Fold, Inst, Node, predicate};
 use super::lower::{MAX_STREAMS, Shape, lower};
 use super::vectors::Vectors;
 use crate::cpu::jit::analyse::StageFacts;
+use crate::cpu::jit::sizes::{Index, Kernel, Op, Size, Sizes, Stage};
 use crate::cpu::math::{Fn1, Fn2, Prims};
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{
-    AxisId, BinaryOp, CompareOp, Index, Kernel, Mem, Op, ReduceOp, Stage, UnaryOp, Val, Vectorize,
+    AxisId, BinaryOp, CompareOp, Mem, ReduceOp, UnaryOp, Val, Vectorize,
 };
 
 /// Shorter rows stay with Cranelift.
@@ -25,6 +26,7 @@ pub(crate) fn strip_of(
     kernel: &Kernel,
     s: usize,
     facts: &StageFacts,
+    sizes: &Sizes,
     vectors: Vectors,
 ) -> Option<(Strip, Vec<u8>)> {
     let stage = &kernel.stages[s];
@@ -35,7 +37,8 @@ pub(crate) fn strip_of(
         Vectorize::Stage => stage.axes.last()?,
         _ => return None,
     };
-    if axis.extent < MIN_EXTENT || facts.scalar_only || !in_place_only(stage) {
+    let extent = sizes.hint(axis.extent);
+    if extent < MIN_EXTENT || facts.scalar_only || !in_place_only(stage) {
         return None;
     }
     let mut t = Translate {
@@ -77,10 +80,10 @@ pub(crate) fn strip_of(
     let lanes = i64::from(vectors.lanes());
     let shape = |unroll: u32| Shape {
         unroll,
-        single: axis.extent / lanes % i64::from(unroll) != 0,
-        tail: axis.extent % lanes != 0,
+        single: axis.extent.fixed().is_none_or(|n| n / lanes % i64::from(unroll) != 0),
+        tail: axis.extent.fixed().is_none_or(|n| n % lanes != 0),
     };
-    let fits = |u: &u32| *u == 1 || *u <= wish && axis.extent >= lanes * i64::from(*u);
+    let fits = |u: &u32| *u == 1 || *u <= wish && extent >= lanes * i64::from(*u);
     // fewer copies where there are not enough registers
     let code = UNROLL.into_iter().filter(fits).find_map(|u| lower(&body, shape(u)).ok())?;
     Some((strip, code))
@@ -127,12 +130,16 @@ impl Translate<'_> {
         if inst.dtype != DType::F32 {
             return None;
         }
-        let n = match inst.op {
-            Op::Const(c) => {
+        let known = match inst.op {
+            Op::Const(c) => c.number.fixed().map(|n| c.kind.join(n)),
+            _ => None,
+        };
+        let n = match known {
+            Some(c) => {
                 let c = c.cast(DType::F32).as_f64();
                 self.body.f(c)
             }
-            _ => {
+            None => {
                 self.strip.params.push(v);
                 let at = self.strip.params.len() as u32 - 1;
                 self.body.push(Inst::Param(at))
@@ -155,7 +162,7 @@ impl Translate<'_> {
     fn stream(&mut self, i: usize, mem: Mem, index: &Index) -> Option<u32> {
         let uniform = index.dynamic.iter().all(|d| self.facts.invariant[d.0.0 as usize]);
         let lanes_apart = self.grid && matches!(mem, Mem::Scratch(_));
-        if !uniform || lanes_apart || index.stride(self.lanes) != 1 {
+        if !uniform || lanes_apart || index.term(self.lanes) != Some(Size::Fixed(1)) {
             return None;
         }
         self.strip.streams.push(i);
@@ -188,7 +195,8 @@ impl Translate<'_> {
                 self.body.push(Inst::Store(to, sum))
             }
             Op::Const(c) if float => {
-                let c = c.cast(DType::F32).as_f64();
+                // one that varies does not change inside of the loop
+                let c = c.kind.join(c.number.fixed()?).cast(DType::F32).as_f64();
                 self.body.f(c)
             }
             Op::Cast(v) => match (self.dtype(*v), inst.dtype) {
