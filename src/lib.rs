@@ -69,7 +69,7 @@ pub mod transforms;
 pub use compile::{
     Arguments, CompileEvent, CompileOptions, Compiled, DynamicSizes, Executable, Explanation,
     Functionalized, GuardMiss, Lowered, TensorFunction, TensorTree, Traced, compile, compile_with,
-    functionalize,
+    functionalize, mark_dynamic,
 };
 pub use default_dtype::{default_dtype, set_default_dtype};
 pub use error::{Error, ErrorKind, Operand, Result};

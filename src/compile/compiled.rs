@@ -3,8 +3,9 @@
 use super::arguments::Arguments;
 use super::capture::{Captured, Outcome, Wanted, capture_for, capture_or_perform};
 use super::devices;
+use super::dynamic;
 use super::explain::{Explanation, VariantExplanation};
-use super::flat::{self, Handed};
+use super::flat;
 use super::guards::{GuardMiss, Guards};
 use super::options::{CompileEvent, CompileOptions, DynamicSizes};
 use super::settle;
@@ -13,18 +14,16 @@ use super::traced::Traced;
 use super::training;
 use super::tree::TensorTree;
 use super::turn::{PATIENCE, Turn, TurnGuard};
+use super::variants::{Variant, Variants};
 use crate::dispatch::{DispatchError, TlsKeySets, check_captured, record_function, record_lazily};
 use crate::error::{Error, ErrorKind, Result};
 use crate::modes::{fake, interception, tracer};
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
 use std::panic::Location;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-
-/// How many variants may exist, retired ones included, for each that may still serve.
-const RETIRED_FACTOR: usize = 8;
 
 pub(super) type Function<I, O> = Box<dyn Fn(&I) -> Result<O> + Send + Sync>;
 
@@ -54,15 +53,7 @@ struct Inner<I, O> {
     /// Where `compile` was called.
     at: &'static Location<'static>,
     options: CompileOptions,
-    /// The newest variant; each leads to the one before. Variants are only ever added, so that
-    /// calls walk the list without a lock.
-    head: AtomicPtr<Variant<I, O>>,
-    count: AtomicUsize,
-    /// How many variants are retired: the registrations of an operator have changed, or a
-    /// closed-over tensor was replaced.
-    retired: AtomicUsize,
-    /// How many run the code of another one.
-    sharing: AtomicUsize,
+    variants: Variants<I, O>,
     /// How often a call was captured when no more code may be generated, for nothing.
     futile: AtomicUsize,
     /// Which call makes a variant.
@@ -82,69 +73,6 @@ enum Built<'a, I, O> {
     Full,
 }
 
-struct Variant<I, O> {
-    number: usize,
-    guards: Guards,
-    /// The structure of the inputs: static leaves and lengths.
-    input: I,
-    /// Whether there are wrapper tensors in it.
-    wrapped: bool,
-    /// The structure of the result.
-    output: Option<O>,
-    /// Which of its tensors are wrappers that the function was given.
-    handed: Vec<Option<Handed>>,
-    /// `None`: runs eagerly.
-    code: Option<Executable>,
-    /// Whether the code is that of another variant.
-    shares: bool,
-    /// Whether the variant is retired.
-    retired: AtomicBool,
-    next: *const Variant<I, O>,
-}
-
-impl<I: TensorTree, O> Variant<I, O> {
-    /// One that runs the function itself.
-    fn eager(number: usize, leaves: &[&Tensor], input: I, wrapped: bool) -> Variant<I, O> {
-        Variant {
-            number,
-            guards: Guards::new(leaves, TlsKeySets::current(), None),
-            input,
-            wrapped,
-            output: None,
-            handed: Vec::new(),
-            code: None,
-            shares: false,
-            retired: AtomicBool::new(false),
-            next: std::ptr::null(),
-        }
-    }
-
-    /// Whether the variant fails to serve these inputs only because handles to closed-over tensors
-    /// have been dropped.
-    fn is_doubtful(&self, inputs: &I, leaves: &[&Tensor], tls: TlsKeySets) -> bool {
-        self.guards.hold_but_for_handles(leaves, tls)
-            && flat::difference(inputs, &self.input).is_none()
-    }
-}
-
-// SAFETY: a published variant changes only through its atomics; `next` points to another one that
-// lives as long.
-unsafe impl<I: Send, O: Send> Send for Variant<I, O> {}
-// SAFETY: as above.
-unsafe impl<I: Sync, O: Sync> Sync for Variant<I, O> {}
-
-impl<I, O> Drop for Inner<I, O> {
-    fn drop(&mut self) {
-        let mut at = *self.head.get_mut();
-        while !at.is_null() {
-            // SAFETY: each variant came from Box::into_raw and is dropped once, here; nobody can
-            // be walking the list, since `self` is borrowed exclusively.
-            let variant = unsafe { Box::from_raw(at) };
-            at = variant.next.cast_mut();
-        }
-    }
-}
-
 impl<I, O> Compiled<I, O> {
     /// Nothing captured yet.
     pub(super) fn new(
@@ -156,10 +84,7 @@ impl<I, O> Compiled<I, O> {
             function,
             at,
             options,
-            head: AtomicPtr::new(std::ptr::null_mut()),
-            count: AtomicUsize::new(0),
-            retired: AtomicUsize::new(0),
-            sharing: AtomicUsize::new(0),
+            variants: Variants::default(),
             futile: AtomicUsize::new(0),
             turn: Turn::default(),
             events: Mutex::new(Vec::new()),
@@ -181,8 +106,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
         if !wrapped {
             let tls = TlsKeySets::current();
             let same = |v: &Variant<I, O>| !v.wrapped && inputs.matches(&v.input).is_none();
-            let found =
-                (self.0.variants_from_newest()).find(|v| v.guards.hold(&leaves, tls) && same(v));
+            let found = self.0.variants.find(&leaves, tls, same);
             if let Some(variant) = found.filter(|v| v.handed.is_empty())
                 && let (Some(code), Some(output)) = (&variant.code, &variant.output)
             {
@@ -213,7 +137,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
 
     /// How many variants exist.
     pub fn variants(&self) -> usize {
-        self.0.count.load(Ordering::Relaxed)
+        self.0.variants.count()
     }
 
     /// How many variants have code of their own; the others differ from one of those in sizes and
@@ -230,7 +154,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     pub fn codes(&self) -> usize {
-        self.variants() - self.0.sharing.load(Ordering::Relaxed)
+        self.variants() - self.0.variants.sharing()
     }
 
     /// What has happened so far, oldest first (the last 256 events).
@@ -241,11 +165,11 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
     /// Guards, kernels, fusion decisions, pass timings and the e-graph report of every variant,
     /// and the events.
     pub fn explain(&self) -> Explanation {
-        let variants = self.0.variants_from_newest();
+        let variants = self.0.variants.newest_first();
         let mut variants: Vec<VariantExplanation> = variants
             .map(|v| {
                 let code = v.code.as_ref();
-                VariantExplanation::new(v.number, &v.guards, code, self.0.code_of(v))
+                VariantExplanation::new(v.number, &v.guards, code, self.0.variants.code_of(v))
             })
             .collect();
         variants.reverse();
@@ -275,16 +199,6 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         Ok(flat::rebuild(output, &variant.handed, inputs, &mut results))
     }
 
-    fn variants_from_newest(&self) -> impl Iterator<Item = &Variant<I, O>> {
-        let mut at = self.head.load(Ordering::Acquire).cast_const();
-        std::iter::from_fn(move || {
-            // SAFETY: published variants stay valid and unchanged until `self` is dropped.
-            let variant = unsafe { at.as_ref() }?;
-            at = variant.next;
-            Some(variant)
-        })
-    }
-
     #[inline]
     fn find(
         &self,
@@ -297,7 +211,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
             false => inputs.matches(&v.input).is_none(),
             true => flat::difference(inputs, &v.input).is_none(),
         };
-        self.variants_from_newest().find(|v| v.guards.hold(leaves, tls) && same_structure(v))
+        self.variants.find(leaves, tls, same_structure)
     }
 
     fn events(&self) -> MutexGuard<'_, Vec<CompileEvent>> {
@@ -356,7 +270,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         let misses = self.misses(inputs, leaves, tls);
         self.retire_outdated();
         // a variant that turns out to serve still needs no new slot
-        let doubtful = self.variants_from_newest().any(|v| v.is_doubtful(inputs, leaves, tls));
+        let doubtful = self.variants.newest_first().any(|v| v.is_doubtful(inputs, leaves, tls));
         let built = match self.is_full() && !doubtful && !self.may_share() {
             true => Built::Full,
             false => self.build(inputs, leaves, wrapped, &misses, &turn)?,
@@ -379,9 +293,9 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
 
     /// Retires the variants whose operators have other registrations now.
     fn retire_outdated(&self) {
-        for v in self.variants_from_newest() {
+        for v in self.variants.newest_first() {
             if let Some(op) = v.guards.outdated()
-                && self.retire(v)
+                && self.variants.retire(v)
             {
                 let event =
                     CompileEvent::Outdated { variant: v.number, operator: op.name().to_string() };
@@ -391,48 +305,17 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         }
     }
 
-    /// Whether that is news.
-    fn retire(&self, v: &Variant<I, O>) -> bool {
-        let news = !v.retired.swap(true, Ordering::Relaxed);
-        if news && !v.shares {
-            self.retired.fetch_add(1, Ordering::Relaxed);
-        }
-        news
-    }
-
-    /// Whether the limit of variants is reached. Retired variants keep their memory, since another
-    /// thread may still run them, so their number is bounded too.
     fn is_full(&self) -> bool {
-        let sharing = self.sharing.load(Ordering::Relaxed);
-        let all = self.count.load(Ordering::Relaxed) - sharing;
-        let serving = all.saturating_sub(self.retired.load(Ordering::Relaxed));
-        let most = self.options.max_variants;
-        serving >= most || all >= most.saturating_mul(RETIRED_FACTOR)
-    }
-
-    /// The oldest variant whose code a variant runs, if it is another one.
-    fn code_of(&self, v: &Variant<I, O>) -> Option<usize> {
-        let code = v.code.as_ref().filter(|_| v.shares)?;
-        let all = self.variants_from_newest().filter(|o| !o.shares);
-        all.filter(|o| o.code.as_ref().is_some_and(|c| c.shares_code_with(code)))
-            .map(|o| o.number)
-            .last()
+        self.variants.are_full(self.options.max_variants)
     }
 
     /// Whether a variant that shares the code of another one may be added when there can be no more
     /// code.
     fn may_share(&self) -> bool {
         self.options.dynamic != DynamicSizes::Never
-            && self.sharing.load(Ordering::Relaxed) < self.options.max_sizes
+            && self.variants.sharing() < self.options.max_sizes
             && self.futile.load(Ordering::Relaxed) < FUTILE
-            && self.codes().next().is_some()
-    }
-
-    /// The code of the variants that may still serve, newest first.
-    fn codes(&self) -> impl Iterator<Item = (usize, &Executable)> {
-        self.variants_from_newest()
-            .filter(|v| !v.retired.load(Ordering::Relaxed))
-            .filter_map(|v| Some((v.number, v.code.as_ref()?)))
+            && self.variants.codes().next().is_some()
     }
 
     fn capture(&self, inputs: &I) -> Result<Outcome<O>> {
@@ -453,7 +336,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         leaves: &[&Tensor],
     ) -> Option<&Variant<I, O>> {
         let doubtful =
-            self.variants_from_newest().filter(|v| v.is_doubtful(inputs, leaves, captured.tls));
+            self.variants.newest_first().filter(|v| v.is_doubtful(inputs, leaves, captured.tls));
         for v in doubtful {
             let Some(code) = &v.code else { continue };
             if code.captured().is_same_as(&captured.traced) {
@@ -461,13 +344,14 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
                 return Some(v);
             }
             v.guards.retire();
-            self.retire(v);
+            self.variants.retire(v);
         }
         None
     }
 
     fn misses(&self, inputs: &I, leaves: &[&Tensor], tls: TlsKeySets) -> Vec<GuardMiss> {
-        self.variants_from_newest()
+        self.variants
+            .newest_first()
             .map(|v| GuardMiss {
                 variant: v.number,
                 reason: flat::difference(inputs, &v.input)
@@ -502,7 +386,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
     ) -> Result<Built<'_, I, O>> {
         devices::check_inputs(leaves)?;
         let begin = Instant::now();
-        let number = self.count.load(Ordering::Relaxed);
+        let number = self.variants.count();
         // Tensors of the template are stand-ins for structure; meta ones hold no memory.
         let input = flat::map(inputs, &mut crate::dispatch::meta::to_meta);
         let _range = record_lazily(|| format!("compile variant {number}"));
@@ -519,7 +403,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
                 // replaces cannot
                 let tls = TlsKeySets::current();
                 if self.was_performed(inputs, leaves, tls, &input) && !self.is_full() {
-                    self.publish(Variant::eager(number, leaves, input, wrapped));
+                    self.variants.publish(Variant::eager(number, leaves, input, wrapped));
                 }
                 return Ok(Built::Done(output));
             }
@@ -529,7 +413,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
                 let tls = TlsKeySets::current();
                 let lasts = !once || self.was_performed(inputs, leaves, tls, &input);
                 if lasts && !self.is_full() {
-                    self.publish(Variant::eager(number, leaves, input, wrapped));
+                    self.variants.publish(Variant::eager(number, leaves, input, wrapped));
                 }
                 return Ok(Built::Done((self.function)(inputs)?));
             }
@@ -547,11 +431,17 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         }
         let shareable: Vec<(usize, &Executable)> = match self.options.dynamic {
             DynamicSizes::Never => Vec::new(),
-            DynamicSizes::Automatic => self.codes().collect(),
+            DynamicSizes::Automatic => self.variants.codes().collect(),
         };
         let made = captured.and_then(|captured| {
             devices::check_captured(&captured.traced)?;
-            let like: Vec<&Executable> = shareable.iter().map(|(_, code)| *code).collect();
+            let sampled = match shareable.is_empty() && self.options.dynamic != DynamicSizes::Never
+            {
+                true => dynamic::sample(&self.function, &self.options, inputs, leaves)?,
+                false => None,
+            };
+            let like: Vec<&Executable> =
+                shareable.iter().map(|(_, code)| *code).chain(&sampled).collect();
             let code = training::compile(&captured.traced, &self.options, &like, generate)?;
             Ok((captured, code))
         });
@@ -567,18 +457,13 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
                 let event = CompileEvent::Compiled { variant: number, code_of, misses, took };
                 tracing::debug!("{event}");
                 self.record(event);
-                Variant {
-                    number,
-                    guards: Guards::new(leaves, captured.tls, Some(&captured.traced)),
-                    input,
-                    wrapped,
-                    output: Some(captured.output),
-                    handed: captured.handed,
-                    code: Some(code),
-                    shares: first.is_some(),
-                    retired: AtomicBool::new(false),
-                    next: std::ptr::null(),
-                }
+                let guards = Guards::new(leaves, captured.tls, Some(&captured.traced));
+                let mut variant = Variant::new(number, leaves, guards, input, wrapped);
+                variant.output = Some(captured.output);
+                variant.handed = captured.handed;
+                variant.code = Some(code);
+                variant.shares = first.is_some();
+                variant
             }
             Err(e) if self.falls_back(&e) => {
                 let event = CompileEvent::EagerFallback { reason: e.to_string() };
@@ -588,7 +473,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
             }
             Err(e) => return Err(e),
         };
-        Ok(Built::Variant(self.publish(variant)))
+        Ok(Built::Variant(self.variants.publish(variant)))
     }
 
     fn falls_back(&self, e: &Error) -> bool {
@@ -603,24 +488,12 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
                         | ErrorKind::Dispatch(DispatchError::NoMetaKernel { .. })
                 ))
     }
-
-    /// Adds a variant; it is the caller's turn.
-    fn publish(&self, mut variant: Variant<I, O>) -> &Variant<I, O> {
-        let shares = variant.shares;
-        variant.next = self.head.load(Ordering::Relaxed);
-        let variant = Box::into_raw(Box::new(variant));
-        self.head.store(variant, Ordering::Release);
-        self.count.fetch_add(1, Ordering::Relaxed);
-        self.sharing.fetch_add(usize::from(shares), Ordering::Relaxed);
-        // SAFETY: just made from a Box; variants live as long as `self`.
-        unsafe { &*variant }
-    }
 }
 
 impl<I, O> std::fmt::Debug for Compiled<I, O> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Compiled")
-            .field("variants", &self.0.count.load(Ordering::Relaxed))
+            .field("variants", &self.0.variants.count())
             .field("options", &self.0.options)
             .finish_non_exhaustive()
     }

@@ -8,6 +8,8 @@
 //! | `functionalized` | `functionalize()`: the graph's calls, one after another |
 //! | `function` | `compile()`, and what it guarantees |
 //! | `compiled` | the callable: guards, variants, capture on a miss |
+//! | `variants` | the list of what serves which calls |
+//! | `dynamic` | dimensions that are marked as varying |
 //! | `capture` | running the function on stand-ins and recording what is dispatched |
 //! | `devices` | refuses tensors on devices other than the CPU |
 //! | `results` | what the results alias: arguments, closed-over tensors, each other |
@@ -30,6 +32,7 @@ mod capture;
 mod compiled;
 mod delivery;
 mod devices;
+mod dynamic;
 mod explain;
 mod externs;
 mod failure;
@@ -52,9 +55,11 @@ mod traced;
 mod training;
 mod tree;
 mod turn;
+mod variants;
 
 pub use arguments::{Arguments, TensorFunction};
 pub use compiled::Compiled;
+pub use dynamic::mark_dynamic;
 pub use explain::Explanation;
 pub use function::{compile, compile_with};
 pub use functionalized::{Functionalized, functionalize};

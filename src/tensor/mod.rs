@@ -169,6 +169,8 @@ pub(crate) struct TensorImpl {
     computed: AtomicBool,
     /// Whether `extra` is void.
     settled: AtomicBool,
+    /// A bit for each dimension whose size varies, as the user says.
+    dynamic: AtomicU32,
     /// How many of the handles are [`Held`].
     held: AtomicU32,
     offset: i64,

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::tensor::storage::Storage;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use straightline_catalog::DispatchKeySet;
 use straightline_catalog::{DType, Device, DeviceType};
 use straightline_runtime::memory::{give_cell, take_cell};
@@ -129,6 +129,7 @@ const _: fn(&TensorImpl) = |t| {
         takes_part: _,
         computed: _,
         settled: _,
+        dynamic: _,
         held: _,
         offset: _,
         numel: _,
@@ -140,6 +141,16 @@ const _: fn(&TensorImpl) = |t| {
 };
 
 impl Tensor {
+    /// Marks a dimension, of the first 32, as one whose size varies.
+    pub(crate) fn mark_dynamic_dim(&self, dim: u32) {
+        self.0.dynamic.fetch_or(1 << dim, Ordering::Relaxed);
+    }
+
+    /// A bit for each dimension that is marked.
+    pub(crate) fn dynamic_dims(&self) -> u32 {
+        self.0.dynamic.load(Ordering::Relaxed)
+    }
+
     /// Builds the tensor in its final place.
     #[inline]
     pub(super) fn place(parts: Parts, sizes: &[i64], strides: &[i64]) -> Tensor {
@@ -161,6 +172,7 @@ impl Tensor {
             (&raw mut (*p).takes_part).write(AtomicU8::new(0));
             (&raw mut (*p).computed).write(AtomicBool::new(false));
             (&raw mut (*p).settled).write(AtomicBool::new(false));
+            (&raw mut (*p).dynamic).write(AtomicU32::new(0));
             (&raw mut (*p).held).write(AtomicU32::new(0));
             (&raw mut (*p).offset).write(parts.offset);
             (&raw mut (*p).numel).write(parts.numel);
