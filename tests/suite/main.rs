@@ -45,6 +45,7 @@ mod products;
 mod programs;
 mod random_stream;
 mod shape_inplace;
+mod sizes;
 mod support;
 mod threads;
 mod training;
