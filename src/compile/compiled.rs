@@ -282,7 +282,11 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
             }
             Built::Done(output) => Ok(output),
             Built::Full => {
-                let event = CompileEvent::VariantLimit { limit: self.options.max_variants, misses };
+                let limit = match self.variants.sharing() >= self.options.max_sizes {
+                    true => self.options.max_sizes,
+                    false => self.options.max_variants,
+                };
+                let event = CompileEvent::VariantLimit { limit, misses };
                 tracing::warn!("{event}");
                 self.record(event);
                 drop(turn);
@@ -307,6 +311,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
 
     fn is_full(&self) -> bool {
         self.variants.are_full(self.options.max_variants)
+            || self.variants.sharing() >= self.options.max_sizes
     }
 
     /// Whether a variant that shares the code of another one may be added when there can be no more

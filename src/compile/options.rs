@@ -150,7 +150,8 @@ impl fmt::Display for CompileEvent {
             CompileEvent::VariantLimit { limit, misses } => {
                 write!(
                     f,
-                    "ran eagerly: {limit} variants exist already (CompileOptions::max_variants)"
+                    "ran eagerly: {limit} variants exist already (CompileOptions::max_variants, or \
+                     max_sizes of those that share code)"
                 )?;
                 write_misses(f, misses)
             }

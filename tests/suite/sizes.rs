@@ -4,8 +4,8 @@
 
 use crate::hostile::Dice;
 use straightline::{
-    CompileEvent, CompileOptions, DType, DynamicSizes, ErrorKind, Result, Tensor, compile,
-    compile_with, mark_dynamic, step,
+    CompileEvent, CompileOptions, DType, DynamicSizes, Result, Tensor, compile, compile_with,
+    mark_dynamic, step,
 };
 
 /// Of the last value `[b, t, 6]`, an earlier one and a weight `[6, 6]`.
@@ -51,7 +51,7 @@ const LAYERS: [Layer; 33] = [
     },
     |y, e, _| e.gt(0.0)?.where_cond(y, e),
     |y, _, _| y.cumsum(1)?.mul(0.3),
-    |y, _, _| y.mul(y.argmax_dim(1, true)?.to(DType::F64)?.mul(0.1)?),
+    |y, _, _| y.mul(y.argmax_keepdim(1)?.to(DType::F64)?.mul(0.1)?),
     |y, _, _| y.sub(y.min()?)?.mul(1.0 / y.sizes()[1] as f64),
 ];
 
@@ -79,7 +79,7 @@ fn setting(name: &str, default: u64) -> u64 {
 
 #[test]
 fn nets_of_all_sizes_are_eager_ones() {
-    let (nets, seed) = (setting("SIZED_NETS", 60), setting("SEED", 0));
+    let (nets, seed) = (setting("SIZED_NETS", 25), setting("SEED", 0));
     let mut shared = 0;
     for number in seed..seed + nets {
         let mut dice = Dice(number);
@@ -90,7 +90,7 @@ fn nets_of_all_sizes_are_eager_ones() {
         let f = compile(move |x: &Tensor| run(&shape, x, &weight));
         let mut sizes = vec![[2, 5], [3, 9]];
         for _ in 0..6 {
-            let most = dice.of(&[4, 20, 70]);
+            let most = [4, 20, 70][dice.below(3)];
             sizes.push([1 + dice.below(most) as i64, 2 + dice.below(most) as i64]);
         }
         for [b, t] in sizes {
@@ -165,7 +165,7 @@ fn memory_that_is_written_and_views_that_are_returned() {
         assert!(out.allclose_with(&want, 1e-12, 1e-12).unwrap());
         assert!(t.shares_storage_with(&x) && rest.shares_storage_with(&x));
         assert_eq!((t.sizes(), rest.sizes()), (&[5, n][..], &[n - 1, 5][..]));
-        assert_eq!(rest.offset(), 5);
+        assert_eq!(rest.storage_offset(), 5);
     }
     assert!(f.codes() <= 3, "{}", f.explain());
 }
@@ -178,7 +178,7 @@ fn indices_are_checked_against_the_size_of_the_call() {
         f.call((&Tensor::ones([n, 3]).unwrap(), &i)).unwrap();
     }
     let e = f.call((&Tensor::ones([4, 3]).unwrap(), &i)).unwrap_err();
-    assert!(matches!(e.kind(), ErrorKind::IndexOutOfRange { .. }), "{e}");
+    assert_eq!(e.python_class(), "IndexError", "{e}");
     assert!(e.to_string().contains('4'), "{e}");
 }
 
@@ -249,5 +249,6 @@ fn sizes_beyond_the_bound_run_eagerly() {
         let x = Tensor::ones([n]).unwrap();
         assert!(f.call(&x).unwrap().allclose(x.exp().unwrap()).unwrap());
     }
-    assert!(f.variants() <= 5 + 16, "{}", f.variants());
+    assert_eq!((f.variants(), f.codes()), (5, 2));
+    assert!(matches!(f.events().last(), Some(CompileEvent::VariantLimit { .. })));
 }
