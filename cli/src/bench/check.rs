@@ -1,15 +1,8 @@
 //! Check sums of an output, for comparing with other programs, and the comparison of a compiled
-//! output with the eager one.
-
-use straightline::{DType, Result, Tensor};
+//! output with the eager one. The programs of `benches/peers` include this file.
 
 /// `[n, sum, sum of magnitudes, weighted sum]`: the last one depends on the order of the elements.
 pub(crate) type Check = (usize, f64, f64, f64);
-
-/// The elements as `f64`, row-major.
-pub(crate) fn elements(t: &Tensor) -> Result<Vec<f64>> {
-    t.to_dtype(DType::F64)?.to_vec::<f64>()
-}
 
 /// The check sums: the weight of element i is `((i * 2654435761) mod 2^32) / 2^32 - 0.5`.
 pub(crate) fn check(x: &[f64]) -> Check {

@@ -1,22 +1,25 @@
 //! `bench`: every workload eager and compiled, on the same data, compared before it is timed.
 
 pub(crate) mod check;
+mod measured;
 mod picture;
 mod quiet;
 mod report;
+mod roofline;
 mod sample;
+mod tables;
 
 use crate::error::{CliError, Result};
 use crate::workloads::{self, Agreement, Program, Setting, Unready, Workload};
-use check::{Check, check, compare, elements};
+use check::{Check, check, compare};
 use indicatif::{ProgressBar, ProgressStyle};
 use report::{Pair, Row, rounded};
 use sample::{Budget, Timing, measure};
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
-use straightline::Tensor;
 use straightline::dispatch::call_count;
+use straightline::{DType, Tensor};
 
 /// Times workloads, eager against compiled
 #[derive(Debug, clap::Args)]
@@ -36,6 +39,9 @@ pub(crate) struct Options {
     /// Measures nothing: draws the rows that --json has written to FILE as an SVG
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workloads", "json", "quick"])]
     picture: Option<PathBuf>,
+    /// Measures nothing: writes the rows that benches/peers/run has written to FILE as tables
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workloads", "json", "quick", "picture"])]
+    tables: Option<PathBuf>,
     #[command(flatten)]
     setting: Setting,
 }
@@ -50,7 +56,10 @@ fn threads(text: &str) -> Result<usize, String> {
 
 pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     if let Some(file) = &options.picture {
-        return Ok(write!(out, "{}", picture::from_file(file)?)?);
+        return Ok(write!(out, "{}", picture::svg(file)?)?);
+    }
+    if let Some(file) = &options.tables {
+        return Ok(write!(out, "{}", tables::markdown(file)?)?);
     }
     let suite = workloads::many(&options.workloads)?;
     straightline::set_num_threads(options.threads);
@@ -163,6 +172,11 @@ fn compiled(
     *row = row.clone().with_timing(timing).with_check(sums(workload, &outputs)?);
     row.foreign = foreign;
     Ok(())
+}
+
+/// The elements as `f64`, row-major.
+pub(crate) fn elements(t: &Tensor) -> straightline::Result<Vec<f64>> {
+    t.to_dtype(DType::F64)?.to_vec::<f64>()
 }
 
 /// The check sums of each output; of a single 0 where the elements mean nothing.

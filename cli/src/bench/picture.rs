@@ -1,20 +1,11 @@
-//! `bench --picture FILE`: the rows that `bench --json` wrote, as a picture of speed-ups.
+//! `bench --picture FILE`: the rows that `bench --json` or `benches/peers/run` wrote, as a picture of
+//! speed-ups.
 
+use super::measured::{Measured, Results, best_peer, from_file};
 use super::report::duration;
-use crate::error::{CliError, Result};
-use serde::Deserialize;
+use crate::error::Result;
 use std::fmt::Write;
 use std::path::Path;
-
-/// What the picture takes of a row; the others of its fields are not looked at.
-#[derive(Deserialize)]
-struct Point {
-    framework: String,
-    mode: String,
-    workload: String,
-    threads: usize,
-    median_us: Option<f64>,
-}
 
 /// One bar.
 #[derive(Debug, PartialEq)]
@@ -22,54 +13,64 @@ struct Bar {
     workload: String,
     eager_us: f64,
     compiled_us: f64,
+    /// The quickest peer, if there were peers: its name and its time.
+    peer: Option<(String, f64)>,
 }
 
 impl Bar {
     fn speed_up(&self) -> f64 {
         self.eager_us / self.compiled_us
     }
+
+    /// How many times faster the quickest peer is than our eager calls.
+    fn peer_up(&self) -> Option<f64> {
+        self.peer.as_ref().map(|(_, us)| self.eager_us / us)
+    }
 }
 
 /// Reads a file of JSON lines and draws what was measured both eagerly and compiled.
-pub(super) fn from_file(path: &Path) -> Result<String> {
-    let wrong = |message: String| CliError::File { path: path.display().to_string(), message };
-    let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
-    let (bars, threads) = bars(&text).map_err(wrong)?;
-    Ok(draw(&bars, threads))
+pub(super) fn svg(path: &Path) -> Result<String> {
+    from_file(path, |results| {
+        let (bars, threads) = bars(results)?;
+        Ok(draw(&bars, threads))
+    })
 }
 
-/// The bars of the lines, the greatest speed-up first, and the number of threads.
-fn bars(text: &str) -> Result<(Vec<Bar>, usize), String> {
-    let mut points = Vec::new();
-    for (i, line) in text.lines().enumerate().filter(|(_, l)| !l.is_empty()) {
-        let point: Point =
-            serde_json::from_str(line).map_err(|e| format!("line {}: {e}", i + 1))?;
-        if point.framework == "straightline" {
-            points.push(point);
-        }
-    }
-    let threads = points.first().map_or(1, |p| p.threads);
-    if let Some(p) = points.iter().find(|p| p.threads != threads) {
+/// Of more bars than this, those that have a title are drawn.
+const MOST: usize = 20;
+
+/// The bars of the rows, the greatest speed-up first, and the number of threads. Of several
+/// instruction sets those of the first are drawn.
+fn bars(results: &Results) -> Result<(Vec<Bar>, usize), String> {
+    let Some(first) = results.rows.iter().find(|r| r.is_ours()) else {
+        return Err("no workload was measured both eagerly and compiled".to_owned());
+    };
+    let rows: Vec<&Measured> = results.rows.iter().filter(|r| r.isa == first.isa).collect();
+    let threads = first.threads;
+    if let Some(row) = rows.iter().find(|r| r.threads != threads) {
         return Err(format!(
             "rows with {threads} and with {} threads do not belong in one picture",
-            p.threads
+            row.threads
         ));
     }
-    let compiled = |name: &str| {
-        let of = |p: &&Point| p.mode == "compiled" && p.workload == name;
-        points.iter().find(of).and_then(|p| p.median_us)
-    };
-    let mut bars: Vec<Bar> = (points.iter().filter(|p| p.mode == "eager"))
-        .filter_map(|p| {
-            Some(Bar {
-                eager_us: p.median_us.filter(|us| *us > 0.0)?,
-                compiled_us: compiled(&p.workload).filter(|us| *us > 0.0)?,
-                workload: p.workload.clone(),
-            })
+    let bar = |eager: &Measured| {
+        let of: Vec<&Measured> =
+            rows.iter().copied().filter(|r| r.workload == eager.workload).collect();
+        let compiled = of.iter().find(|r| r.is_ours() && r.mode == "compiled")?;
+        Some(Bar {
+            eager_us: eager.us()?,
+            compiled_us: compiled.us()?,
+            workload: eager.workload.clone(),
+            peer: best_peer(&of).and_then(|p| Some((p.who().to_owned(), p.us()?))),
         })
-        .collect();
+    };
+    let eager = rows.iter().filter(|r| r.is_ours() && r.mode == "eager");
+    let mut bars: Vec<Bar> = eager.filter_map(|r| bar(r)).collect();
     if bars.is_empty() {
         return Err("no workload was measured both eagerly and compiled".to_owned());
+    }
+    if bars.len() > MOST {
+        bars.retain(|b| title(&b.workload) != b.workload);
     }
     bars.sort_by(|a, b| b.speed_up().total_cmp(&a.speed_up()));
     Ok((bars, threads))
@@ -95,10 +96,10 @@ fn title(workload: &str) -> &str {
     }
 }
 
-const WIDTH: f64 = 860.0;
+const WIDTH: f64 = 900.0;
 /// The bars lie between these two.
 const LEFT: f64 = 290.0;
-const RIGHT: f64 = 640.0;
+const RIGHT: f64 = 570.0;
 const TOP: f64 = 64.0;
 const STEP: f64 = 26.0;
 const BAR: f64 = 16.0;
@@ -108,14 +109,16 @@ const STYLE: &str = "\
 text{font:13px system-ui,-apple-system,'Segoe UI',sans-serif;fill:#1f2328}\
 .head{font-size:16px;font-weight:600}.soft{fill:#59636e}.end{text-anchor:end}\
 .middle{text-anchor:middle}.faster{fill:#1a7f64}.slower{fill:#bc4c00}\
-.grid{stroke:#d1d9e0}.one{stroke:#59636e}\
+.grid{stroke:#d1d9e0}.one{stroke:#59636e}.peer{stroke:#0969da;stroke-width:3}\
 @media(prefers-color-scheme:dark){text{fill:#f0f6fc}.soft{fill:#9198a1}\
-.faster{fill:#3fb68b}.slower{fill:#f0883e}.grid{stroke:#3d444d}.one{stroke:#9198a1}}";
+.faster{fill:#3fb68b}.slower{fill:#f0883e}.grid{stroke:#3d444d}.one{stroke:#9198a1}\
+.peer{stroke:#58a6ff}}";
 
 /// Bars from the line of equal times, on a logarithmic scale: to the right for workloads that
-/// compiling makes faster, to the left for those that it makes slower.
+/// compiling makes faster, to the left for those that it makes slower. A mark says where a bar of
+/// the quickest peer would end.
 fn draw(bars: &[Bar], threads: usize) -> String {
-    let ups = || bars.iter().map(Bar::speed_up);
+    let ups = || bars.iter().map(Bar::speed_up).chain(bars.iter().filter_map(Bar::peer_up));
     let low = ups().fold(1.0, f64::min).ln();
     let high = ups().fold(2.0, f64::max).ln();
     let x = |times: f64| LEFT + (times.ln() - low) / (high - low) * (RIGHT - LEFT);
@@ -133,7 +136,7 @@ fn draw(bars: &[Bar], threads: usize) -> String {
         // writing to a string does not fail
         let _ = writeln!(svg, "{line}");
     };
-    for times in [0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0] {
+    for times in [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0] {
         let at = x(times);
         if !(LEFT - 1.0..=RIGHT + 1.0).contains(&at) {
             continue;
@@ -163,16 +166,32 @@ fn draw(bars: &[Bar], threads: usize) -> String {
             (to - from).max(1.0)
         ));
         let digits = usize::from(times < 10.0);
+        let (mut end, mut peer) = (to, String::new());
+        if let (Some((name, us)), Some(times)) = (&bar.peer, bar.peer_up()) {
+            let at = x(times);
+            end = end.max(at);
+            peer = format!("; {} {}", escaped(name), duration(*us));
+            put(format!(
+                "<line class=\"peer\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{:.1}\" y2=\"{:.1}\"/>",
+                y - 2.0,
+                y + BAR + 2.0
+            ));
+        }
         put(format!(
-            "<text x=\"{:.1}\" y=\"{text:.1}\">{times:.digits$}x <tspan class=\"soft\">{} to {}</tspan></text>",
-            to + 8.0,
+            "<text x=\"{:.1}\" y=\"{text:.1}\">{times:.digits$}x <tspan class=\"soft\">{} to {}{peer}</tspan></text>",
+            end + 8.0,
             duration(bar.eager_us),
             duration(bar.compiled_us)
         ));
     }
+    let peers = if bars.iter().any(|b| b.peer.is_some()) {
+        " A blue mark is the quickest peer."
+    } else {
+        ""
+    };
     put(format!(
         "<text class=\"soft\" x=\"16\" y=\"{:.1}\">Median time of a call, {threads} thread{plural}, \
-         logarithmic scale. A bar to the left of 1x is a slowdown.</text>",
+         logarithmic scale. A bar to the left of 1x is a slowdown.{peers}</text>",
         bottom + 28.0
     ));
     put("</svg>".to_owned());
@@ -186,6 +205,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::measured::parse;
 
     fn row(mode: &str, workload: &str, threads: usize, median: &str) -> String {
         format!(
@@ -202,7 +222,7 @@ mod tests {
             + &row("compiled", "fast", 1, "2.0")
             + &row("eager", "half", 1, "8.0")
             + &row("compiled", "half", 1, "null");
-        let (bars, threads) = bars(&text).unwrap();
+        let (bars, threads) = bars(&parse(&text).unwrap()).unwrap();
         let names: Vec<&str> = bars.iter().map(|b| b.workload.as_str()).collect();
         assert_eq!((names, threads), (vec!["fast", "slow"], 1));
         let svg = draw(&bars, threads);
@@ -217,6 +237,7 @@ mod tests {
             workload: workload.to_owned(),
             eager_us,
             compiled_us,
+            peer: None,
         };
         let svg = draw(&[bar("a", 10.0, 1.0), bar("b<c", 1.0, 10.0)], 2);
         // a tenth and ten times are as far from the middle
@@ -228,19 +249,47 @@ mod tests {
     }
 
     #[test]
-    fn wrong_files_are_refused_with_the_line() {
-        assert!(bars("").unwrap_err().contains("no workload"));
-        let text = row("eager", "a", 1, "1.0") + "{";
-        assert!(bars(&text).unwrap_err().starts_with("line 2: "));
+    fn the_quickest_peer_is_a_mark() {
+        let peer = |framework: &str, mode: &str, us: &str| {
+            row(mode, "a", 1, us).replace("straightline", framework)
+        };
+        let text = row("eager", "a", 1, "8.0")
+            + &row("compiled", "a", 1, "2.0")
+            + &peer("torch", "eager", "5.0")
+            + &peer("jax", "jit", "4.0")
+            + &peer("burn", "eager", "null");
+        let (bars, threads) = bars(&parse(&text).unwrap()).unwrap();
+        assert_eq!(bars[0].peer, Some(("JAX".to_owned(), 4.0)));
+        let svg = draw(&bars, threads);
+        // half as far as the bar, which is four times faster
+        let half = (LEFT + RIGHT) / 2.0;
+        assert!(svg.contains(&format!("<line class=\"peer\" x1=\"{half:.1}\"")), "{svg}");
+        assert!(svg.contains("8.00 µs to 2.00 µs; JAX 4.00 µs") && svg.contains("blue mark"));
+    }
+
+    #[test]
+    fn of_a_long_suite_what_has_a_title_is_drawn() {
+        let both = |name: &str| row("eager", name, 1, "2.0") + &row("compiled", name, 1, "1.0");
+        let many: String = (0..MOST).map(|i| both(&format!("x{i}"))).collect();
+        let count = |text: &str| bars(&parse(text).unwrap()).unwrap().0.len();
+        assert_eq!(count(&many), MOST);
+        assert_eq!(count(&(many + &both("w1.add"))), 1);
+    }
+
+    #[test]
+    fn wrong_rows_are_refused() {
+        let refused = |text: &str| bars(&parse(text).unwrap()).unwrap_err();
+        assert!(refused("").contains("no workload"));
+        assert!(refused(&row("eager", "a", 1, "1.0")).contains("no workload"));
         let text = row("eager", "a", 1, "1.0") + &row("compiled", "a", 2, "1.0");
-        assert!(bars(&text).unwrap_err().contains("1 and with 2 threads"));
+        assert!(refused(&text).contains("1 and with 2 threads"));
     }
 
     /// The picture in the README must match its numbers: draw it again after changing either.
     #[test]
     fn the_picture_in_docs_is_drawn_from_the_numbers_beside_it() {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
-        let drawn = from_file(&docs.join("benchmarks.jsonl")).unwrap();
+        let drawn = svg(&docs.join("benchmarks.jsonl")).unwrap();
         let kept = std::fs::read_to_string(docs.join("benchmarks.svg")).unwrap();
         assert_eq!(drawn, kept, "bench --picture docs/benchmarks.jsonl > docs/benchmarks.svg");
     }

@@ -1,4 +1,5 @@
-//! Timing: samples of repeated calls, and their quantiles.
+//! Timing: samples of repeated calls, and their quantiles. The programs of `benches/peers` include
+//! this file.
 
 use std::time::{Duration, Instant};
 

@@ -11,18 +11,20 @@
 //! | w7 | a BERT-base block |
 //! | w8 | attention |
 //! | w9 | convolutions |
+//! | w10 | products of matrices |
 //! | w11 | training steps: of the perceptron of w5, and forward and backward of the GPT of w6 |
 //! | w12 | all-MiniLM-L6-v2, whose weights are not part of this project (`--minilm`) |
 //!
 //! Names, data and formulas are fixed, so that results can be compared with those of other
-//! programs. w10, products of matrices, is measured elsewhere. Weights are closed over; activations
-//! are inputs.
+//! programs (`benches/peers`). Weights are closed over; activations are inputs.
 
 mod convolutions;
 pub(crate) mod data;
 mod minilm;
 mod networks;
+mod numbers;
 mod pointwise;
+mod products;
 mod program;
 mod reductions;
 pub(crate) mod select;
@@ -41,6 +43,7 @@ pub(crate) fn all() -> Vec<Workload> {
     suite.extend(reductions::workloads());
     suite.extend(networks::workloads());
     suite.extend(convolutions::workloads());
+    suite.extend(products::workloads());
     suite.extend(training::workloads());
     suite.extend(minilm::workloads());
     suite

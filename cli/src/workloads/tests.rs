@@ -1,7 +1,7 @@
 //! The suite's names and shapes, and some results worked out otherwise.
 
 use super::*;
-use crate::bench::check::elements;
+use crate::bench::elements;
 
 #[test]
 fn names_are_fixed() {
@@ -14,7 +14,9 @@ fn names_are_fixed() {
         w5.mlp_8x256 w5.mlp_64x1024 w6.minigpt_b1 w6.minigpt_b8 w7.block_eager w7.block_sdpa \
         w8.sdpa_128 w8.sdpa_128_causal w8.sdpa_1024 w8.sdpa_1024_causal \
         w9.conv3x3 w9.conv_bn_relu w9.resnet18 \
-        w11.train_mlp_8x256 w11.train_mlp_64x1024 w11.train_minigpt_b8 \
+        w10.mm_1x256x256 w10.mm_1x1024x4096 w10.mm_8x256x256 w10.mm_64x1024x1024 \
+        w10.mm_256x256x256 w10.mm_1024x1024x1024 w10.mm_256x256x256_bf16 \
+        w10.mm_1024x1024x1024_bf16 w11.train_mlp_8x256 w11.train_mlp_64x1024 w11.train_minigpt_b8 \
         w12.minilm_b1_l8 w12.minilm_b1_l32 w12.minilm_b1_l128 w12.minilm_b8_l8 w12.minilm_b8_l32 \
         w12.minilm_b8_l128";
     assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());

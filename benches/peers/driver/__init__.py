@@ -1,0 +1,1 @@
+"""The parts of benches/peers/run, with the standard library only."""
