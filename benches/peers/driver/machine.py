@@ -4,6 +4,7 @@ import datetime
 import glob
 import json
 import os
+import pathlib
 import platform
 import subprocess
 
@@ -29,7 +30,7 @@ def caches(root="/sys/devices/system/cpu/cpu0/cache"):
     """Bytes of the data caches by level, of the commonest sizes where the system does not say."""
     found = {1: 32 << 10, 2: 1 << 20, 3: 16 << 20}
     for index in glob.glob(os.path.join(root, "index*")):
-        part = lambda name: open(os.path.join(index, name)).read().strip()
+        part = lambda name: pathlib.Path(index, name).read_text().strip()
         try:
             if part("type") != "Instruction":
                 found[int(part("level"))] = size(part("size"))

@@ -44,6 +44,7 @@ class Lines:
             more = os.read(self.process.stdout.fileno(), 1 << 16)
             if not more:
                 code = self.process.wait()
+                self.close()
                 with open(self.log, errors="replace") as errors:
                     last = errors.read().strip().splitlines()[-1:]
                 raise Gone(f"it ended with status {code}: {' '.join(last)[:200]}")
@@ -54,7 +55,13 @@ class Lines:
     def stop(self):
         self.process.kill()
         self.process.wait()
-        self.process.stdin.close()
+        self.close()
+
+    def close(self):
+        try:
+            self.process.stdin.close()
+        except OSError:
+            pass  # it ended before it had read all
         self.process.stdout.close()
 
 
