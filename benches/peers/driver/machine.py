@@ -62,10 +62,9 @@ def cpuinfo():
         return ""
 
 
-def describe(isa, threads, rounds, quick, program):
-    """The row of the machine; without a program that measures them it has no limits."""
-    l1, l2, l3 = caches()
-    row = {
+def describe(isa, threads, rounds, quick):
+    """The row of the machine, without its limits."""
+    return {
         "framework": "machine",
         "isa": isa,
         "threads": threads,
@@ -73,13 +72,26 @@ def describe(isa, threads, rounds, quick, program):
         "cpu": model(cpuinfo()),
         "cpus": os.cpu_count(),
         "load": round(os.getloadavg()[0], 1),
-        "caches": [l1, l2, l3],
+        "caches": list(caches()),
         "rounds": rounds,
         "quick": quick,
     }
-    if program:
-        argv = [program, isa, str(threads), str(l1), str(l2), str(l3)]
-        done = subprocess.run(argv, capture_output=True, text=True)
-        if done.returncode == 0:
-            row |= json.loads(done.stdout)
-    return row
+
+
+def limits(program, row):
+    """The limits of the machine of this row, as the program finds them now; none without a program."""
+    if not program:
+        return {}
+    argv = [program, row["isa"], *(str(n) for n in (row["threads"], *row["caches"]))]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    return json.loads(done.stdout) if done.returncode == 0 else {}
+
+
+def raised(row, more):
+    """The row with the greater limits of the two: what else the machine does only takes from them."""
+    found = dict(row)
+    if "gflops" in more:
+        found["gflops"] = max(more["gflops"], row.get("gflops", 0))
+        old = row.get("gbs", {})
+        found["gbs"] = {level: max(rate, old.get(level, 0)) for level, rate in more["gbs"].items()}
+    return found

@@ -93,6 +93,13 @@ class Machines(unittest.TestCase):
         self.assertEqual(machine.levels(""), ["portable"])
         self.assertEqual([machine.size(s) for s in ("48K\n", "2M", "64")], [49152, 2097152, 64])
 
+    def test_limits_are_the_greatest_that_were_seen(self):
+        row = {"isa": "avx2"}
+        self.assertEqual(machine.raised(row, {}), row)
+        first = machine.raised(row, {"gflops": 90.0, "gbs": {"l1": 100, "dram": 9}})
+        second = machine.raised(first, {"gflops": 80.0, "gbs": {"l1": 120, "dram": 8}})
+        self.assertEqual(second, row | {"gflops": 90.0, "gbs": {"l1": 120, "dram": 9}})
+
     def test_caches(self):
         with tempfile.TemporaryDirectory() as folder:
             for i, (level, kind, size) in enumerate(((1, "Data", "48K"), (1, "Instruction", "32K"), (2, "Unified", "2048K"))):

@@ -12,7 +12,8 @@ FLAGS = [os.environ.get("XLA_FLAGS", "")]
 if SETTING.threads == 1:
     FLAGS.append("--xla_cpu_multi_thread_eigen=false")
 if SETTING.isa == "avx2":
-    FLAGS.append("--xla_cpu_max_isa=AVX2")
+    # the libraries of products choose by what the machine has; without them it is code of XLA's
+    FLAGS += ["--xla_cpu_max_isa=AVX2", "--xla_cpu_use_xnnpack=false", "--xla_cpu_experimental_ynn_fusion_type="]
 os.environ["XLA_FLAGS"] = " ".join(FLAGS)
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 

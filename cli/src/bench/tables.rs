@@ -102,13 +102,15 @@ fn section(text: &mut String, machine: &Machine, rows: &[&Measured]) {
         });
         let (mut compared, mut spread) = ("-".to_owned(), "-".to_owned());
         if let Some(r) = ratio(&of) {
-            let mark = if r.median < 1.0 { "**" } else { "" };
+            // as it is printed
+            let is_slower = r.median < 0.995;
+            let mark = if is_slower { "**" } else { "" };
             compared = format!("{mark}{:.2}{mark} ({:.2} to {:.2})", r.median, r.least, r.greatest);
             spread = format!("{:.0} %", 100.0 * r.spread);
             let line = (r.median, format!("`{workload}` {:.2} ({})", r.median, r.peer.who()));
             match r {
-                Ratio { greatest, .. } if greatest < 1.0 => slower.push(line),
-                Ratio { median, .. } if median < 1.0 => unsure.push(line),
+                Ratio { greatest, .. } if is_slower && greatest < 1.0 => slower.push(line),
+                _ if is_slower => unsure.push(line),
                 _ => {}
             }
         }
