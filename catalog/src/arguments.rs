@@ -265,6 +265,7 @@ fn fitted<V>(ty: &SchemaType, arg: Arg<V>) -> Result<Arg<V>, &'static str> {
         (T::Device, Arg::Str(s)) => s.parse().map(Arg::Device).map_err(|_| found),
         (T::Layout, arg @ Arg::Layout(_)) => Ok(arg),
         (T::MemoryFormat, arg @ Arg::MemoryFormat(_)) => Ok(arg),
+        (T::Any, arg @ Arg::Graph(_)) => Ok(arg),
         // a generator of one's own is in no graph
         (T::Generator, _) => Err(found),
         (T::List(of, size), arg) => elements(of, size.is_some(), arg).ok_or(found),
@@ -319,6 +320,7 @@ fn kind<V>(arg: &Arg<V>) -> &'static str {
         Arg::Device(_) => "a device",
         Arg::Layout(_) => "a layout",
         Arg::MemoryFormat(_) => "a memory format",
+        Arg::Graph(_) => "a graph",
     }
 }
 

@@ -221,7 +221,7 @@ impl Op {
     }
 
     /// The side effects of a call. A division can fail only if its result is an integer and the
-    /// divisor is not known to be nonzero.
+    /// divisor is not known to be nonzero. A call that is given graphs has their effects.
     pub fn effects<V>(self, args: &[Arg<V>], results: &[TensorMeta]) -> Effects {
         let facts = self.facts();
         let integers = || results.iter().all(|m| m.dtype.is_integral());
@@ -229,7 +229,11 @@ impl Op {
         if facts.divides && integers() && !args.get(1).is_some_and(by_number) {
             return Effects::MAY_FAIL;
         }
-        facts.effects
+        let graphs = args.iter().filter_map(|a| match a {
+            Arg::Graph(g) => Some(g.effects()),
+            _ => None,
+        });
+        graphs.fold(facts.effects, |all, of_graph| all | of_graph)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Arguments of calls.
 
-use crate::{DType, Device, Layout, MemoryFormat, Scalar};
+use crate::{DType, Device, Layout, MemoryFormat, Scalar, Subgraph};
 
 /// An argument of a call, in schema order (positional ones, then keyword-only ones).
 ///
@@ -32,6 +32,8 @@ pub enum Arg<V> {
     Layout(Layout),
     /// `MemoryFormat`.
     MemoryFormat(MemoryFormat),
+    /// A graph that the operator calls; `Any` in its schema.
+    Graph(Subgraph),
 }
 
 impl<V> Arg<V> {
@@ -50,6 +52,7 @@ impl<V> Arg<V> {
             Arg::Device(d) => Arg::Device(*d),
             Arg::Layout(l) => Arg::Layout(*l),
             Arg::MemoryFormat(m) => Arg::MemoryFormat(*m),
+            Arg::Graph(g) => Arg::Graph(g.clone()),
         }
     }
 

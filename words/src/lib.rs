@@ -20,6 +20,7 @@ pub mod promote;
 pub mod qscheme;
 pub mod scalar;
 pub mod schema;
+pub mod subgraph;
 pub mod tensor_meta;
 
 pub use arg::Arg;
@@ -33,4 +34,5 @@ pub use layout::{Dims, Layout, MemoryFormat};
 pub use qscheme::QScheme;
 pub use scalar::Scalar;
 pub use schema::{FunctionSchema, OperatorName};
+pub use subgraph::Subgraph;
 pub use tensor_meta::TensorMeta;

@@ -4,6 +4,7 @@
 //! position at its target and the result index at its source. Every result has a [`TensorMeta`].
 //! Sizes and strides are static: the guards of a compiled function ensure that calls match them.
 
+use super::subgraph::{AnyGraph, Subgraph};
 use super::{Arg, ArgumentError, Effects, Op, Scalar, TensorMeta};
 use petgraph::stable_graph::{NodeIndex, StableDiGraph};
 use petgraph::visit::{Dfs, EdgeRef, NodeIndexable, Reversed, VisitMap, Visitable};
@@ -178,6 +179,14 @@ pub struct Graph {
     inputs: Vec<NodeId>,
     parameters: Vec<NodeId>,
     output: Option<NodeId>,
+}
+
+/// What all calls do together, besides computing results.
+impl AnyGraph for Graph {
+    fn effects(&self) -> Effects {
+        let all = self.g.node_indices().map(|n| Graph::effects(self, n));
+        all.fold(Effects::PURE, |all, of_call| all | of_call)
+    }
 }
 
 impl Graph {
@@ -418,6 +427,41 @@ impl Graph {
             live.is_visited(&n) || matches!(g[n].kind, NodeKind::Input | NodeKind::Parameter)
         });
         before - self.g.node_count()
+    }
+
+    /// Puts the inputs in another order: `order` has each of them once.
+    pub fn arrange_inputs(&mut self, order: Vec<NodeId>) {
+        debug_assert_eq!(BTreeSet::from_iter(&order), BTreeSet::from_iter(&self.inputs));
+        self.inputs = order;
+    }
+
+    /// Replaces the graphs that calls are given by what `f` makes of them. The effects of these calls
+    /// become those of the new graphs.
+    ///
+    /// # Errors
+    ///
+    /// The first of `f`.
+    pub fn map_subgraphs<E>(
+        &mut self,
+        mut f: impl FnMut(&Graph) -> Result<Graph, E>,
+    ) -> Result<(), E> {
+        for id in self.topological() {
+            let node = &mut self.g[id];
+            let NodeKind::Call(call) = &mut node.kind else { continue };
+            let mut changed = false;
+            for arg in &mut call.args {
+                if let Arg::Graph(of) = arg
+                    && let Some(graph) = of.get::<Graph>()
+                {
+                    *of = Subgraph::new(f(graph)?);
+                    changed = true;
+                }
+            }
+            if changed {
+                call.effects = call.op.effects(&call.args, &node.results);
+            }
+        }
+        Ok(())
     }
 
     /// The number of operator calls.

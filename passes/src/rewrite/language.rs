@@ -205,6 +205,7 @@ fn hash_arg(a: &Arg<u32>, h: &mut DefaultHasher) {
         Arg::Device(d) => d.hash(h),
         Arg::Layout(l) => l.hash(h),
         Arg::MemoryFormat(m) => m.hash(h),
+        Arg::Graph(g) => g.hash(h),
     }
 }
 

@@ -76,7 +76,7 @@ pub enum RewriteError {
     BrokenRule(#[source] VerifyErrors),
 }
 
-/// Rewrites a graph. Inputs and parameters stay, in their order; names and provenance go to what
+/// Rewrites a graph, and the graphs that its calls are given. Inputs and parameters stay, in their order; names and provenance go to what
 /// replaces a node.
 ///
 /// # Errors
@@ -94,10 +94,16 @@ pub fn rewrite(
     let outcome = saturate::saturate(&mut egraph, options);
     let saturated = Instant::now();
     let choice = extract::extract(&egraph, |call| saturate::is_composite(options, call));
-    let result = convert::emit(graph, &egraph, &roots, &choice);
+    let mut result = convert::emit(graph, &egraph, &roots, &choice);
+    let mut inside: Vec<RewriteReport> = Vec::new();
+    result.map_subgraphs(|body| {
+        let (body, report) = rewrite(body, options)?;
+        inside.push(report);
+        Ok(body)
+    })?;
     let extracted = Instant::now();
     verify(&result).map_err(RewriteError::BrokenRule)?;
-    let report = RewriteReport {
+    let mut report = RewriteReport {
         stop: outcome.stop,
         iterations: outcome.iterations,
         nodes: saturate::count_nodes(&egraph),
@@ -109,6 +115,7 @@ pub fn rewrite(
         saturate_time: saturated - built,
         extract_time: extracted - saturated,
     };
+    inside.iter().for_each(|of_body| report.add(of_body));
     tracing::debug!(%report, "rewrote a graph");
     Ok((result, report))
 }

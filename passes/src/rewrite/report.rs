@@ -54,6 +54,20 @@ pub struct RewriteReport {
 }
 
 impl RewriteReport {
+    /// Adds what happened to a graph that a call is given.
+    pub(super) fn add(&mut self, inside: &RewriteReport) {
+        self.nodes += inside.nodes;
+        self.classes += inside.classes;
+        self.calls_before += inside.calls_before;
+        self.calls_after += inside.calls_after;
+        for (rule, times) in &inside.fired {
+            match self.fired.iter_mut().find(|r| r.0 == *rule) {
+                Some(known) => known.1 += times,
+                None => self.fired.push((rule, *times)),
+            }
+        }
+    }
+
     /// How often a rule changed something.
     pub fn count(&self, rule: &str) -> usize {
         self.fired.iter().find(|r| r.0 == rule).map_or(0, |r| r.1)

@@ -1,6 +1,9 @@
 //! Schedules as text.
 
+use super::ScheduleOptions;
 use super::loops::*;
+use super::plan::schedule;
+use crate::ir::control;
 use std::fmt;
 
 impl fmt::Display for BufferId {
@@ -172,12 +175,21 @@ impl fmt::Display for Extern {
                 }
                 writeln!(f)
             }
-            Extern::Op { op, inputs, outputs, .. } => {
+            Extern::Op { op, args, inputs, outputs, .. } => {
                 let list = |views: &[BufferView]| {
                     let parts: Vec<String> = views.iter().map(BufferView::to_string).collect();
                     parts.join(", ")
                 };
-                writeln!(f, "call {} = {op}({})", list(outputs), list(inputs))
+                writeln!(f, "call {} = {op}({})", list(outputs), list(inputs))?;
+                for (name, graph) in control::subgraphs(*op, args) {
+                    let inside = match schedule(graph, &ScheduleOptions::default()) {
+                        Ok(schedule) => schedule.to_string(),
+                        Err(e) => e.to_string(),
+                    };
+                    writeln!(f, "  {name}:")?;
+                    inside.lines().try_for_each(|line| writeln!(f, "    {line}"))?;
+                }
+                Ok(())
             }
         }
     }

@@ -76,6 +76,12 @@ pub enum PlanError {
         /// What does not fit.
         source: MatmulError,
     },
+    /// A plan that is a step of another one was given operands that it was not made for.
+    #[error("a graph that a call is given was called with {what}")]
+    Body {
+        /// What it was given.
+        what: String,
+    },
     /// A runtime kernel failed.
     #[error("{op} failed (step {step}): {error}")]
     Extern {

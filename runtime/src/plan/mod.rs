@@ -49,6 +49,7 @@
 //! # Ok::<(), straightline_runtime::plan::PlanError>(())
 //! ```
 
+pub mod branch;
 mod error;
 mod externs;
 mod matmul;

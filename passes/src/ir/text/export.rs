@@ -105,6 +105,7 @@ fn arg(a: &Arg<ValueRef>, names: &ValueNames) -> String {
         Arg::Device(d) => string(&d.to_string()),
         Arg::Layout(l) => string(l.name()),
         Arg::MemoryFormat(m) => string(&m.to_string()),
+        Arg::Graph(g) => g.get::<Graph>().map_or_else(|| string(&g.to_string()), json),
     }
 }
 

@@ -27,6 +27,8 @@
 //! - **Effects.** A call is followed by its effects if they differ from those of its operator
 //!   ([`Op::effects`](super::Op::effects)): `my::log(%x) !effect`. A call without results stands
 //!   alone, without `=`.
+//! - **Graphs** that a call is given are arguments like others, `true_fn=graph(%x: f32[2]) { ... }`, with
+//!   values of their own.
 //! - **Constants.** `%c: f32[] = constant 2.5` for equal elements, `constant [1, 2]` for a list.
 //! - `//` starts a comment.
 

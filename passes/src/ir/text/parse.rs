@@ -3,7 +3,9 @@
 use super::error::{ParseError, ParseErrorKind as Kind};
 use super::lex::{Token, tokens};
 use crate::ir::Effects;
+use crate::ir::control;
 use crate::ir::graph::{Constant, Graph, NodeId, TextPlace, ValueRef};
+use crate::ir::subgraph::Subgraph;
 use crate::ir::{Arg, TensorMeta};
 use crate::ir::{DType, Device, Dims, Layout, MemoryFormat, Op, Scalar, layout, similar_operators};
 use smallvec::SmallVec;
@@ -21,29 +23,33 @@ struct Parser<'a> {
     at: usize,
     graph: Graph,
     values: HashMap<Name, ValueRef>,
+    /// How many graphs this one is an argument in.
+    depth: usize,
+}
+
+/// How deep graphs may be nested: a text that nests them without end must not end the stack.
+const DEEPEST: usize = 64;
+
+fn ensure_shallow(p: &Parser<'_>) -> Result<()> {
+    match p.depth < DEEPEST {
+        true => Ok(()),
+        false => Err(p.expected("no graph here: graphs are nested at most 64 deep")),
+    }
 }
 
 /// Reads a whole text.
 pub(super) fn graph(text: &str) -> Result<Graph> {
-    let mut p =
-        Parser { text, tokens: tokens(text)?, at: 0, graph: Graph::new(), values: HashMap::new() };
-    p.word("graph", "`graph`")?;
-    p.mark('(', "`(` after `graph`")?;
-    if !p.eat(')') {
-        loop {
-            p.argument()?;
-            if p.eat(')') {
-                break;
-            }
-            p.mark(',', "`,` or `)` after an input")?;
-        }
-    }
-    p.mark('{', "`{` before the graph's body")?;
-    while !p.is_word("return") {
-        p.statement()?;
-    }
-    p.returns()?;
-    p.mark('}', "`}` after `return`")?;
+    let mut p = Parser {
+        text,
+        tokens: tokens(text)?,
+        at: 0,
+        graph: Graph::new(),
+        values: HashMap::new(),
+        depth: 0,
+    };
+    // the operators that are given graphs are none of the catalogue's
+    control::ops();
+    p.graph()?;
     match p.peek() {
         Token::End => Ok(p.graph),
         _ => Err(p.expected("the end of the text after the graph's `}`")),
@@ -51,6 +57,39 @@ pub(super) fn graph(text: &str) -> Result<Graph> {
 }
 
 impl Parser<'_> {
+    /// `graph(...) { ... }`.
+    fn graph(&mut self) -> Result<()> {
+        self.word("graph", "`graph`")?;
+        self.mark('(', "`(` after `graph`")?;
+        if !self.eat(')') {
+            loop {
+                self.argument()?;
+                if self.eat(')') {
+                    break;
+                }
+                self.mark(',', "`,` or `)` after an input")?;
+            }
+        }
+        self.mark('{', "`{` before the graph's body")?;
+        while !self.is_word("return") {
+            self.statement()?;
+        }
+        self.returns()?;
+        self.mark('}', "`}` after `return`")
+    }
+
+    /// A graph that is an argument: its values are its own.
+    fn subgraph(&mut self) -> Result<Subgraph> {
+        ensure_shallow(self)?;
+        let outer = (std::mem::take(&mut self.graph), std::mem::take(&mut self.values));
+        self.depth += 1;
+        let done = self.graph();
+        self.depth -= 1;
+        let graph = std::mem::replace(&mut self.graph, outer.0);
+        self.values = outer.1;
+        done.map(|()| Subgraph::new(graph))
+    }
+
     fn peek(&self) -> &Token {
         &self.tokens[self.at].0
     }
@@ -420,6 +459,7 @@ impl Parser<'_> {
                     return Ok(Arg::Scalar(self.scalar("a number")?));
                 }
                 word if let Some(l) = Layout::from_name(word) => Arg::Layout(l),
+                "graph" => return Ok(Arg::Graph(self.subgraph()?)),
                 "contiguous_format" => Arg::MemoryFormat(MemoryFormat::Contiguous),
                 "preserve_format" => Arg::MemoryFormat(MemoryFormat::Preserve),
                 "channels_last" => Arg::MemoryFormat(MemoryFormat::ChannelsLast),
@@ -504,8 +544,8 @@ impl Parser<'_> {
     }
 }
 
-const VALUE: &str = "a value: a number, a list, `none`, a string, a dtype, a device, a layout \
-or a memory format";
+const VALUE: &str = "a value: a number, a list, `none`, a string, a dtype, a device, a layout, \
+a memory format or a graph";
 
 fn is_integer(n: &str) -> bool {
     n.trim_start_matches('-').bytes().all(|b| b.is_ascii_digit())

@@ -151,6 +151,8 @@ fn fmt_arg<V>(f: &mut Formatter<'_>, arg: &Arg<V>, name: &dyn Fn(&V) -> String) 
         Arg::Device(d) => write!(f, "{d}"),
         Arg::Layout(l) => f.write_str(l.name()),
         Arg::MemoryFormat(m) => write!(f, "{m}"),
+        // its lines are those of a call within another graph
+        Arg::Graph(g) => f.write_str(&g.to_string().trim_end().replace('\n', "\n  ")),
     }
 }
 

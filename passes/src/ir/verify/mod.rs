@@ -24,6 +24,8 @@
 //!   effect `writes`). In-place updates of inputs happen when the plan ends and are no part of the
 //!   graph.
 //! - A call without results has an effect or may fail ([`Effects`]); otherwise it would do nothing.
+//! - A graph that a call is given is well-formed, has no parameters, and takes and gives what the call's
+//!   operands and results are ([`control`]).
 //! - For the operators that [`shapes`] knows, result sizes follow from operand sizes: pointwise
 //!   operators broadcast, matrix products agree on the inner dimension, a reduction removes (or
 //!   keeps as 1) the dimensions it names, a view has as many elements as what it views, a
@@ -36,6 +38,7 @@ pub mod shapes;
 #[cfg(test)]
 mod tests;
 
+use super::control::{self, ControlError};
 use super::graph::{Call, Constant, Graph, NodeId, NodeKind, TextPlace};
 use super::text::{ValueNames, display_node};
 use super::{Arg, DType, Scalar, TensorMeta};
@@ -105,6 +108,9 @@ pub enum VerifyErrorKind {
     /// Sizes or dtypes that do not follow from the operands.
     #[error(transparent)]
     Shape(#[from] shapes::ShapeError),
+    /// Graphs among the arguments that do not fit the call.
+    #[error(transparent)]
+    Control(#[from] ControlError),
 }
 
 /// One error with its place.
@@ -169,11 +175,29 @@ pub fn verify(graph: &Graph) -> Result<(), VerifyErrors> {
         {
             found.push((Some(id), e.into()));
         }
+        if let Err(e) = subgraphs(graph, id, verify) {
+            found.push((Some(id), e.into()));
+        } else if let Err(e) = control::check(graph, id) {
+            found.push((Some(id), e.into()));
+        }
     }
     match found.is_empty() {
         true => Ok(()),
         false => Err(report(graph, found)),
     }
+}
+
+/// Verifies the graphs that a call is given.
+fn subgraphs(
+    graph: &Graph,
+    id: NodeId,
+    verify: fn(&Graph) -> Result<(), VerifyErrors>,
+) -> Result<(), ControlError> {
+    let NodeKind::Call(call) = &graph.node(id).kind else { return Ok(()) };
+    for (of, body) in control::subgraphs(call.op, &call.args) {
+        verify(body).map_err(|e| ControlError::Graph { of, error: e.to_string() })?;
+    }
+    Ok(())
 }
 
 /// The part of [`verify`] that asks no operator for the shape of its results: without it, nodes
@@ -195,6 +219,9 @@ pub fn structure(graph: &Graph) -> Result<(), VerifyErrors> {
     v.whole();
     for id in graph.raw().node_indices() {
         v.structure(id);
+        if let Err(e) = subgraphs(graph, id, structure) {
+            v.report(id, e.into());
+        }
     }
     match v.found.is_empty() {
         true => Ok(()),
