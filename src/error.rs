@@ -139,6 +139,10 @@ pub enum ErrorKind {
     /// A function cannot be transformed, or does what a transform does not allow.
     #[error(transparent)]
     Transform(Box<crate::transforms::TransformError>),
+    /// A branch or a loop was given functions or operands that it cannot work with.
+    #[cfg(feature = "compile")]
+    #[error(transparent)]
+    ControlFlow(Box<crate::control_flow::ControlFlowError>),
     /// A dispatch mode or a wrapper tensor refused.
     #[error(transparent)]
     Mode(#[from] crate::modes::ModeError),

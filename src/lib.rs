@@ -49,6 +49,8 @@ mod error;
 pub mod autograd;
 #[cfg(feature = "compile")]
 pub mod compile;
+#[cfg(feature = "compile")]
+pub mod control_flow;
 pub mod data;
 mod default_dtype;
 pub mod dispatch;

@@ -31,6 +31,15 @@ pub(crate) fn adopt(stand_in: &Tensor, real: &Tensor) {
     }
 }
 
+/// The same stand-in as a leaf of its own, which wants a gradient or does not.
+pub(crate) fn leaf(t: &Tensor, wants: bool) -> Tensor {
+    let leaf = graph::cut(t);
+    if wants {
+        leaf.mark_requires_grad(true);
+    }
+    leaf
+}
+
 /// Whether a tensor has a node of its own.
 pub(crate) fn is_computed(t: &Tensor) -> bool {
     t.requires_grad() && t.own_grad_fn().is_some()

@@ -7,6 +7,7 @@
 //! does so on the copies, and what it wrote is a result. A kernel of ours is also offered the
 //! plan's memory for its results; a result that it put elsewhere is copied there.
 
+use super::bodies;
 use crate::dispatch::unread::Unread;
 use crate::dispatch::{DispatchKey, Value, handle_of};
 use crate::error::Result;
@@ -38,6 +39,10 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
     }
     let mut registry = ExternRegistry::new();
     for name in names {
+        if let Some(kernel) = bodies::kernel(schedule, name, self::registry)? {
+            registry.register(name, move |ctx: &ExternCtx<'_>| kernel(ctx));
+            continue;
+        }
         let op = handle_of(name)?;
         let schema = name.schema();
         let derived = functionalize::derived(op);
@@ -238,5 +243,7 @@ pub(super) fn to_value<V>(
         Arg::Device(d) => Value::Device(*d),
         Arg::Layout(l) => Value::Layout(*l),
         Arg::MemoryFormat(m) => Value::MemoryFormat(*m),
+        // no operator of the dispatcher takes one
+        Arg::Graph(_) => Value::None,
     }
 }

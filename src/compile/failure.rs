@@ -88,6 +88,11 @@ pub(super) fn out_of_memory(graph: &Graph, made_by: Option<NodeId>, e: Error) ->
 
 /// Names the call in an error.
 fn of_site(e: Error, site: &Site) -> Error {
+    // a call within a graph that this one is given has been named, with its own line
+    let given_graphs = site.call.args.iter().any(|a| matches!(a, Arg::Graph(_)));
+    if given_graphs && e.location().is_some() {
+        return e;
+    }
     let operands = site.call.operands.iter().map(|m| Operand {
         dtype: m.dtype,
         sizes: m.sizes.clone(),

@@ -11,9 +11,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::modes::{ABOVE_PYTHON, tracer};
 use crate::ops::aten;
 use crate::tensor::Tensor;
+use crate::tensor::watcher::Line;
 use std::collections::{HashMap, HashSet};
 use straightline_catalog::schema::OperatorName;
-use straightline_catalog::{Effects, Op, TensorMeta, layout};
+use straightline_catalog::{Arg, Effects, Op, TensorMeta, layout};
+use straightline_passes::ir::control::{self, Control};
 use straightline_passes::ir::graph::{Graph, NodeId, NodeKind, SourceLine, ValueRef};
 use straightline_passes::ir::verify::{VerifyErrorKind, report, shapes};
 
@@ -30,17 +32,23 @@ pub(super) fn below() -> ExcludeGuard {
 }
 
 /// The values of a graph, as far as its calls have been made.
-pub(super) struct Interpreter<'a> {
+pub(crate) struct Interpreter<'a> {
     graph: &'a Graph,
     /// Whether view operators are called as such, and not in their `_copy` form.
     views: bool,
     known: HashMap<ValueRef, Tensor>,
+    /// Makes the calls of higher order.
+    control: Option<&'a MakesControl<'a>>,
 }
+
+/// Makes a call of higher order on tensors, for the line that made it.
+pub(crate) type MakesControl<'a> =
+    dyn Fn(Control<'_, Tensor>, Option<Line>) -> Result<Vec<Tensor>> + 'a;
 
 impl<'a> Interpreter<'a> {
     /// The state before the first call. A value that is not given is unknown, as is everything that
     /// depends on it.
-    pub(super) fn new<'t>(
+    pub(crate) fn new<'t>(
         graph: &'a Graph,
         inputs: impl Iterator<Item = Option<&'t Tensor>>,
         parameters: impl Iterator<Item = Option<&'t Tensor>>,
@@ -48,7 +56,23 @@ impl<'a> Interpreter<'a> {
         let inputs = graph.inputs().iter().zip(inputs);
         let leaves = inputs.chain(graph.parameters().iter().zip(parameters));
         let known = leaves.filter_map(|(node, t)| Some((ValueRef::from(*node), t?.clone())));
-        Interpreter { graph, views: true, known: known.collect() }
+        Interpreter { graph, views: true, known: known.collect(), control: None }
+    }
+
+    /// Has calls of higher order made in another way than by reading predicates.
+    pub(crate) fn control(mut self, control: &'a MakesControl<'a>) -> Self {
+        self.control = Some(control);
+        self
+    }
+
+    /// Says what a value is.
+    pub(crate) fn know(&mut self, v: ValueRef, t: Tensor) {
+        self.known.insert(v, t);
+    }
+
+    /// A value as it was computed, if it is known.
+    pub(crate) fn known(&self, v: ValueRef) -> Option<&Tensor> {
+        self.known.get(&v)
     }
 
     pub(super) fn views(mut self, views: bool) -> Self {
@@ -94,7 +118,7 @@ impl<'a> Interpreter<'a> {
         Some(laid_out(value, self.graph.meta(v)))
     }
 
-    fn call(&mut self, id: NodeId) -> Result<()> {
+    pub(crate) fn call(&mut self, id: NodeId) -> Result<()> {
         let results = self.results(id)?;
         let values = (0..).zip(results);
         self.known.extend(values.map(|(index, t)| (ValueRef { node: id, index }, t)));
@@ -104,6 +128,19 @@ impl<'a> Interpreter<'a> {
     fn results(&self, id: NodeId) -> Result<Vec<Tensor>> {
         let (graph, known) = (self.graph, &self.known);
         let (name, args) = (graph.call_args(id)).ok_or_else(|| Error::compile("no call"))?;
+        if args.iter().any(|a| matches!(a, Arg::Graph(_))) {
+            let args: Vec<Arg<Tensor>> = args.iter().map(|a| a.map(|v| known[v].clone())).collect();
+            let call = Control::read(name, &args)
+                .ok_or_else(|| Error::compile(format!("`{name}` has other arguments")))?;
+            let line = match graph.node(id).provenance.location {
+                Some(SourceLine::Caller(at)) => Some(at),
+                _ => None,
+            };
+            return match self.control {
+                Some(make) => make(call, line),
+                None => self.turns(call),
+            };
+        }
         let op = match self.views {
             true => handle_of(name)?,
             false => copy_form(name).map_or_else(|| handle_of(name), Ok)?,
@@ -128,6 +165,82 @@ impl<'a> Interpreter<'a> {
             }
         })?;
         Ok(stack.iter().flat_map(|v| v.tensors().cloned()).collect())
+    }
+}
+
+/// A tensor that nobody else has the memory of.
+fn own(t: &Tensor, others: &[Tensor]) -> Result<Tensor> {
+    match others.iter().any(|o| o.shares_storage_with(t)) {
+        true => aten::clone(t, None),
+        false => Ok(t.clone()),
+    }
+}
+
+impl Interpreter<'_> {
+    /// The results of a graph that a call is given.
+    fn body(&self, graph: &Graph, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+        let mut calls = Interpreter::new(graph, inputs.iter().map(Some), std::iter::empty());
+        calls.views = self.views;
+        calls.all()?;
+        outputs(&calls)?.iter().map(|t| own(t, inputs)).collect()
+    }
+
+    /// Makes a call of higher order by reading its predicates.
+    fn turns(&self, call: Control<'_, Tensor>) -> Result<Vec<Tensor>> {
+        let holds = |t: &Tensor| aten::item(t).map(|s| s.as_bool());
+        match call {
+            Control::Cond { pred, branches: [yes, no], operands } => {
+                self.body(if holds(&pred)? { yes } else { no }, &operands)
+            }
+            Control::While { cond, body, carried, additional } => {
+                let mut all: Vec<Tensor> = carried.iter().chain(&additional).cloned().collect();
+                let count = carried.len();
+                while holds(&self.body(cond, &all)?.remove(0))? {
+                    let next = self.body(body, &all)?;
+                    all.splice(..count, next);
+                }
+                all[..count].iter().map(|t| own(t, &carried)).collect()
+            }
+            Control::Scan { body, carried, xs, additional, reverse } => {
+                let count = xs.first().map_or(0, |x| x.sizes()[0]);
+                let (mut now, mut ys) = (carried.clone(), Vec::new());
+                for step in 0..count {
+                    let at = if reverse { count - 1 - step } else { step };
+                    let slices = xs.iter().map(|x| aten::select_int(x, 0, at));
+                    let slices = slices.collect::<Result<Vec<_>>>()?;
+                    let all: Vec<Tensor> =
+                        now.iter().chain(&slices).chain(&additional).cloned().collect();
+                    let mut made = self.body(body, &all)?;
+                    ys.push(made.split_off(carried.len()));
+                    now = made;
+                }
+                if reverse {
+                    ys.reverse();
+                }
+                let mut results =
+                    now.iter().map(|t| own(t, &carried)).collect::<Result<Vec<_>>>()?;
+                for (i, v) in body.outputs().iter().enumerate().skip(carried.len()) {
+                    let of: Vec<Tensor> = ys.iter().map(|y| y[i - carried.len()].clone()).collect();
+                    results.push(match of.is_empty() {
+                        false => aten::stack(&of, 0)?,
+                        true => {
+                            let meta = body.meta(*v);
+                            let mut sizes = meta.sizes.to_vec();
+                            sizes.insert(0, 0);
+                            aten::empty_memory_format(
+                                &sizes,
+                                Some(meta.dtype),
+                                None,
+                                Some(meta.device),
+                                None,
+                                None,
+                            )?
+                        }
+                    });
+                }
+                Ok(results)
+            }
+        }
     }
 }
 
@@ -168,6 +281,9 @@ fn check_call(graph: &Graph, id: NodeId) -> std::result::Result<(), String> {
     let Some((name, args)) = graph.call_args(id) else {
         return Ok(());
     };
+    for (_, body) in control::subgraphs(name, &args) {
+        check_shapes(body).map_err(|e| e.kind().to_string())?;
+    }
     let Ok(op) = handle_of(name) else {
         return declared(graph, id);
     };

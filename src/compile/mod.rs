@@ -23,11 +23,13 @@
 //! | `delivery` | which of the plan's buffers are the results, worked out once |
 //! | `replay` | calling the plan: borrows, outputs, copy-back |
 //! | `failure` | what an error of a replay says |
+//! | `bodies` | the graphs that calls of higher order are given, as plans |
 //! | `externs` | operators without a loop form, called without the dispatcher |
 //! | `options` | options and events |
 //! | `explain` | reports how a function was compiled, and why |
 
 mod arguments;
+mod bodies;
 mod capture;
 mod compiled;
 mod delivery;
@@ -40,7 +42,7 @@ mod flat;
 mod function;
 mod functionalized;
 mod guards;
-mod interpret;
+pub(crate) mod interpret;
 pub(crate) mod opcheck;
 mod options;
 mod replay;

@@ -34,18 +34,45 @@ pub(crate) struct Recording {
     eager: Option<Arc<EagerCall>>,
     /// Has calls note their lines.
     _lines: Lines,
-    /// Tells captures apart: a value of another capture must not be used.
+    /// Tells graphs apart: a value of another graph must not be used.
     id: u64,
+    /// The capture that it belongs to, which is the `id` of its outermost graph.
+    capture: u64,
 }
 
 thread_local! {
     static RECORDING: RefCell<Option<Recording>> = const { RefCell::new(None) };
+    /// The graphs around the one that is being recorded, outermost first: it is that of a branch or of
+    /// a loop.
+    static AROUND: RefCell<Vec<Recording>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The graph value that a traced tensor stands for.
 struct TracedValue {
-    capture: u64,
+    graph: u64,
     value: ValueRef,
+}
+
+/// In the number of a graph that is none of a whole function.
+const INNER: u64 = 1 << 63;
+
+fn next_id() -> u64 {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+}
+
+impl Recording {
+    fn new(id: u64, capture: u64) -> Recording {
+        Recording {
+            graph: Graph::new(),
+            outer_op: None,
+            line: None,
+            eager: None,
+            _lines: Lines::noted(),
+            id,
+            capture,
+        }
+    }
 }
 
 /// Starts recording on this thread; fails if it is already recording.
@@ -57,8 +84,7 @@ pub(crate) fn start() -> Result<u64> {
              handler of a dispatch mode or wrapper tensor. Capture the function before, or restore the keys with \
              `modes::reentrant_dispatch`"
     );
-    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
-    let id = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let id = next_id();
     if RECORDING.with_borrow(Option::is_some) {
         return Err(outside::refuse(
             "`trace` of another function",
@@ -67,14 +93,7 @@ pub(crate) fn start() -> Result<u64> {
         ));
     }
     RECORDING.with_borrow_mut(|r| {
-        *r = Some(Recording {
-            graph: Graph::new(),
-            outer_op: None,
-            line: None,
-            eager: None,
-            _lines: Lines::noted(),
-            id,
-        });
+        *r = Some(Recording::new(id, id));
         Ok(id)
     })
 }
@@ -86,7 +105,65 @@ pub(crate) fn stop() -> Option<Recording> {
 
 /// The capture that runs on this thread.
 pub(crate) fn current() -> Option<u64> {
+    RECORDING.with_borrow(|r| r.as_ref().map(|r| r.capture))
+}
+
+/// The graph that is being recorded: that of the function, or of a branch or loop in it.
+pub(crate) fn scope() -> Option<u64> {
     RECORDING.with_borrow(|r| r.as_ref().map(|r| r.id))
+}
+
+/// Whether this graph is around the one that is being recorded.
+pub(crate) fn is_around(scope: u64) -> bool {
+    AROUND.with_borrow(|all| all.iter().any(|r| r.id == scope))
+}
+
+/// Whether a branch or the body of a loop is being recorded.
+pub(crate) fn in_subgraph() -> bool {
+    RECORDING.with_borrow(|r| r.as_ref().is_some_and(|r| r.id != r.capture))
+}
+
+/// Records a graph of its own while `f` runs.
+///
+/// # Errors
+///
+/// Nothing is being captured; those of `f`.
+pub(crate) fn subgraph<R>(f: impl FnOnce() -> Result<R>) -> Result<(Graph, R)> {
+    let capture = current().ok_or_else(|| Error::compile("nothing is being captured"))?;
+    struct End;
+    impl End {
+        fn end() -> Option<Recording> {
+            RECORDING.replace(AROUND.with_borrow_mut(Vec::pop))
+        }
+    }
+    impl Drop for End {
+        fn drop(&mut self) {
+            End::end();
+        }
+    }
+    let outer = RECORDING.replace(Some(Recording::new(next_id() | INNER, capture)));
+    AROUND.with_borrow_mut(|all| all.extend(outer));
+    let end = End;
+    let done = f();
+    std::mem::forget(end);
+    let inner = End::end().ok_or_else(|| Error::compile("a graph was ended within another"))?;
+    Ok((inner.graph, done?))
+}
+
+/// Runs `f` as if the graph that is being recorded were not: what it records goes to the one around.
+pub(crate) fn one_out<R>(f: impl FnOnce() -> R) -> R {
+    struct Back(Option<Recording>);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            if let Some(inner) = self.0.take() {
+                let outer = RECORDING.replace(Some(inner));
+                AROUND.with_borrow_mut(|all| all.extend(outer));
+            }
+        }
+    }
+    let outer = AROUND.with_borrow_mut(Vec::pop);
+    let _back = Back(outer.and_then(|outer| RECORDING.replace(Some(outer))));
+    f()
 }
 
 /// Whether an operator that the captured function called is running.
@@ -116,7 +193,7 @@ pub(crate) fn with_recording<R>(f: impl FnOnce(&mut Recording) -> Result<R>) -> 
 }
 
 /// A tensor without data that stands for a graph value.
-pub(crate) fn traced(capture: u64, value: ValueRef, meta: &TensorMeta) -> Tensor {
+pub(crate) fn traced(graph: u64, value: ValueRef, meta: &TensorMeta) -> Tensor {
     let storage = Storage::without_data(meta.storage_bytes());
     Tensor::build_with(
         storage,
@@ -126,7 +203,7 @@ pub(crate) fn traced(capture: u64, value: ValueRef, meta: &TensorMeta) -> Tensor
         meta.strides.clone(),
         0,
         DispatchKeySet::for_device(meta.device.kind),
-        Some(Arc::new(TracedValue { capture, value })),
+        Some(Arc::new(TracedValue { graph, value })),
     )
 }
 
@@ -134,7 +211,7 @@ pub(crate) fn traced(capture: u64, value: ValueRef, meta: &TensorMeta) -> Tensor
 pub(crate) fn value_of(t: &Tensor) -> Result<ValueRef> {
     let traced = t.extra().and_then(|e| e.downcast_ref::<TracedValue>());
     match traced {
-        Some(v) if Some(v.capture) == current() => Ok(v.value),
+        Some(v) if Some(v.graph) == scope() => Ok(v.value),
         Some(_) => Err(Error::compile(
             "a tensor that was made while another function was captured has leaked into this one",
         )),
@@ -144,10 +221,10 @@ pub(crate) fn value_of(t: &Tensor) -> Result<ValueRef> {
     }
 }
 
-/// The graph value of a traced tensor, of any capture.
+/// The value in the function's graph of a traced tensor, of any capture.
 pub(crate) fn recorded(t: &Tensor) -> Option<ValueRef> {
     let traced = t.extra().and_then(|e| e.downcast_ref::<TracedValue>());
-    traced.map(|v| v.value)
+    traced.filter(|v| v.graph & INNER == 0).map(|v| v.value)
 }
 
 /// The fallback kernel at the `Tracer` key.
@@ -344,7 +421,7 @@ fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
         true => super::functionalize::called(op, schema)?,
         false => op,
     };
-    let (capture, first) = with_recording(|r| {
+    let (graph, first) = with_recording(|r| {
         let called =
             op.op().ok_or_else(|| Error::compile(format!("`{}` has no schema", op.name())))?;
         let results = metas.iter().cloned().collect();
@@ -362,7 +439,7 @@ fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
     let mut wrap = |t: &Tensor| {
         let value = ValueRef { node: first.node, index: next };
         next += 1;
-        traced(capture, value, &TensorMeta { device, ..t.meta() })
+        traced(graph, value, &TensorMeta { device, ..t.meta() })
     };
     for v in &results {
         stack.push(match v {
@@ -428,6 +505,11 @@ fn to_arg<V>(
 }
 
 impl Recording {
+    /// Which graph it is.
+    pub(crate) fn scope(&self) -> u64 {
+        self.id
+    }
+
     /// Adds an input that no tensor stands for yet.
     pub(crate) fn input(&mut self, name: &str, meta: &TensorMeta) -> Tensor {
         let value = self.graph.input(name, meta.clone());

@@ -90,6 +90,14 @@ pub fn levels() -> Vec<(&'static str, usize)> {
     layer::all().into_iter().map(|(level, kind)| (name(kind), level)).collect()
 }
 
+/// Whether a tensor is a batch at a layer: what is asked of it may differ among the samples.
+pub(crate) fn is_batched(t: &Tensor) -> bool {
+    t.key_set().has(crate::dispatch::DispatchKey::FuncTorchBatched) || {
+        let inside = describe(t).map(|(_, inside)| inside);
+        inside.is_some_and(|t| is_batched(&t))
+    }
+}
+
 /// A wrapper's own words and what is inside, for tensors that transforms hand out:
 /// `GradTrackingTensor(lvl=1, value=` or `BatchedTensor(lvl=1, bdim=0, value=`.
 ///

@@ -21,6 +21,7 @@ mod compile;
 mod compiled_training;
 mod complex;
 mod conformance;
+mod control_flow;
 mod default_dtype;
 mod dispatch_keys;
 mod dispatch_tables;

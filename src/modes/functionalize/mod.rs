@@ -19,6 +19,7 @@
 //! | `storage` | the value of a base, queued updates, generations; chains of views |
 //! | `wrapper` | wrapper tensors: wrap, sync, commit |
 //! | `leaves` | tensors from outside: arguments and closed-over ones, and which share memory |
+//! | `lifted` | branches and bodies of loops: graphs of their own, and what they use of the one around |
 //! | `kernels` | what happens to a functional operator, a view, a write |
 //! | `views` | view operators |
 //! | `overlaps` | what kernels check of memory that a call writes |
@@ -36,6 +37,7 @@ mod inverse;
 mod kernels;
 mod kinds;
 mod leaves;
+mod lifted;
 mod overlaps;
 pub(crate) mod random;
 mod reshape;
@@ -51,6 +53,7 @@ pub(crate) use leaves::{
     is_outside, is_written_constant, leaves, original, source, sources, stand_in_writes,
     take_leaves, wrap_argument,
 };
+pub(crate) use lifted::{Body, emit, handed, inside, lies_outside, subgraph, union};
 pub(crate) use settle::{
     Memory, base, copy_in, memory, settle_constant, settle_in, settle_with, written_stand_in,
 };

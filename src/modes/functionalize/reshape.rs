@@ -1,7 +1,6 @@
 //! Operators that change the shape of their argument: the wrapper gets the place of a view, or
 //! memory of its own where it has to grow.
 
-use super::below;
 use super::leaves::{Leaf, as_strided_step, leaves};
 use super::storage::{FunctionalStorage, Layout};
 use super::views::as_strided;
@@ -9,6 +8,7 @@ use super::wrapper::{
     Behind, behind, bits, in_dtype, is_wrapper, replace, take_memory, take_place, wrapped,
     wrapper_of,
 };
+use super::{below, lifted};
 use crate::dispatch::{OperatorHandle, Stack, Value, handle_of};
 use crate::error::{Error, Result};
 use crate::modes::{outside, tracer};
@@ -105,6 +105,7 @@ fn other_memory(op: OperatorHandle, t: &Tensor, args: &[Value]) -> Result<()> {
 
 /// The caller's own handle must see the change.
 pub(super) fn check_wrapper(op: OperatorHandle, t: &Tensor) -> Result<()> {
+    lifted::check_write(t)?;
     let leaves = leaves();
     let own = leaves.iter().find(|leaf| leaf.wrapper.same_handle(t));
     let twice = |own: &Leaf| {
@@ -237,6 +238,7 @@ fn sole_owner(t: &Tensor) -> Result<Arc<Behind>> {
 }
 
 fn grown(t: &Tensor, behind: Behind, to: &Layout) -> Result<()> {
+    lifted::check_write(t)?;
     super::wrapper::grow(t, behind);
     t.set_geometry(&to.sizes, &to.strides, to.offset)
 }

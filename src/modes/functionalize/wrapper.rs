@@ -2,6 +2,7 @@
 
 use super::below;
 use super::leaves;
+use super::lifted;
 use super::storage::{Chain, FunctionalStorage, Layout, Update, ViewStep, lock, replay};
 use crate::dispatch::{DispatchKey, DispatchKeySet, grad_enabled};
 use crate::error::{Error, Result};
@@ -26,8 +27,9 @@ struct Wrapper {
 pub(super) struct Behind {
     pub(super) storage: Arc<FunctionalStorage>,
     pub(super) chain: Chain,
-    /// The capture that made it.
+    /// The capture that made it, and the graph in it.
     capture: Option<u64>,
+    pub(super) scope: Option<u64>,
     current: Mutex<Option<Current>>,
 }
 
@@ -62,6 +64,7 @@ pub(super) fn behind(
         storage,
         chain,
         capture: tracer::current(),
+        scope: tracer::scope(),
         current: Mutex::new(value.map(|value| Current { value, generation })),
     }
 }
@@ -71,6 +74,7 @@ pub(super) fn take_place(t: &Tensor, view: &Tensor) -> Result<()> {
     let (Some(to), Some(from)) = (wrapper(t), wrapper_of(view)) else {
         return Err(Error::compile("the shape of a tensor changes that is not functional"));
     };
+    lifted::check_write(t)?;
     t.set_geometry(view.sizes(), view.strides(), view.offset())?;
     *lock(&to.behind) = from;
     Ok(())
@@ -81,6 +85,7 @@ pub(super) fn take_memory(t: &Tensor, of: &Tensor) -> Result<()> {
     let (Some(to), Some(from)) = (wrapper(t), wrapper_of(of)) else {
         return Err(Error::compile("a tensor that is not functional is given other memory"));
     };
+    lifted::check_write(t)?;
     let storage = of.storage().clone();
     t.replace_geometry(storage, of.sizes(), of.strides(), of.offset())?;
     *lock(&to.behind) = from;
@@ -168,9 +173,14 @@ pub(super) fn wrap(value: &Tensor, offset: i64) -> Tensor {
 /// The wrapper that stands for a tensor: itself, or that of a tensor from outside.
 pub(super) fn wrapped(t: &Tensor) -> Result<Tensor> {
     match wrapper_of(t) {
-        Some(w) if w.capture.is_some() && w.capture == tracer::current() => Ok(t.clone()),
+        Some(w) if w.capture.is_some() && w.capture == tracer::current() => match w.scope {
+            scope if scope == tracer::scope() => Ok(t.clone()),
+            Some(around) if tracer::is_around(around) => lifted::lifted(t),
+            _ => Err(lifted::left_behind(t)),
+        },
         Some(w) => Err(outside::used_elsewhere(t, w.capture)),
         // not seen before: a tensor that the function closes over
+        None if tracer::in_subgraph() => lifted::lifted(t),
         None => leaves::wrap_closed_over(t),
     }
 }
@@ -224,6 +234,7 @@ pub(super) fn in_dtype(new: Tensor, dtype: DType) -> Result<Tensor> {
 pub(super) fn replace(t: &Tensor, new: Tensor) -> Result<()> {
     let w = wrapper_of(t)
         .ok_or_else(|| Error::compile("a write to a tensor that is not functional"))?;
+    lifted::check_write(t)?;
     let new = in_dtype(new, t.dtype())?;
     ensure_shape!(
         new.sizes() == t.sizes(),

@@ -32,6 +32,10 @@ fn read(flag: &Arc<AtomicBool>, on: bool, texts: FlagTexts) {
 
 /// The function sets a flag: what it reads of it from now on is its own.
 pub(crate) fn sets_flag(flag: &Arc<AtomicBool>) {
+    if tracer::in_subgraph() {
+        let why = "a call may take another branch: set the mode of a module around it";
+        refuse("setting a flag inside of a branch or loop", why, None);
+    }
     if tracer::current().is_some() {
         with(|w| w.flags.push(flag.clone()));
     }

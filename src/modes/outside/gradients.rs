@@ -115,6 +115,14 @@ pub(crate) fn meets_leaf(t: &Tensor) {
 
 #[cold]
 fn touch(t: &Tensor, replaces: bool, met: bool) {
+    if tracer::in_subgraph() {
+        super::refuse(
+            "the use of `.grad`, or `backward()`, inside of a branch or loop",
+            "a call may take another branch: compute gradients around it, or return them from it (`autograd::grad`)",
+            None,
+        );
+        return;
+    }
     let known = with(|w| match w.touched.iter_mut().find(|g| g.tensor.same_handle(t)) {
         Some(known) => {
             let begins = known.met && !met;
