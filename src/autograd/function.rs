@@ -16,6 +16,7 @@ use super::saved::{SavedTensor, Slot, Slots};
 use super::view;
 use crate::dispatch::{grad_enabled, line};
 use crate::error::Result;
+use crate::modes::outside;
 use crate::ops::aten;
 use crate::tensor::Tensor;
 use crate::tensor::history::{Creation, Kind};
@@ -228,11 +229,23 @@ pub trait Function: Send + Sync + 'static {
     where
         Self: Sized,
     {
+        if grad_enabled() && inputs.iter().any(Tensor::requires_grad) {
+            outside::check_in_subgraph("a function with a gradient of its own")?;
+        }
         let at = line().or(Some(std::panic::Location::caller()));
-        let name = short_name::<Self>();
-        let custom = Custom { function: Arc::new(self), name, line: at };
-        custom.call(inputs, &Above::default()).map(|called| called.outputs)
+        recorded(self, short_name::<Self>(), inputs, at)
     }
+}
+
+/// Calls a function.
+pub(crate) fn recorded(
+    function: impl Function,
+    name: String,
+    inputs: &[Tensor],
+    line: Option<&'static Location<'static>>,
+) -> Result<Outputs> {
+    let custom = Custom { function: Arc::new(function), name, line };
+    custom.call(inputs, &Above::default()).map(|called| called.outputs)
 }
 
 /// What a function returns.

@@ -6,12 +6,16 @@ use super::leaf;
 
 use super::view;
 use crate::error::Result;
+use crate::modes::outside;
 use crate::tensor::Tensor;
 use crate::tensor::node::{Edge, Node};
 use std::any::Any;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+
+/// What a branch of a captured function has not.
+const HOOK: &str = "a hook";
 
 static IDS: AtomicU64 = AtomicU64::new(0);
 
@@ -107,6 +111,7 @@ impl Tensor {
         &self,
         hook: impl Fn(Option<&Tensor>) -> Result<Option<Tensor>> + Send + Sync + 'static,
     ) -> Result<HookHandle> {
+        outside::check_in_subgraph(HOOK)?;
         let id = new_id();
         let hook = Arc::new(hook);
         match view::grad_fn(self)? {
@@ -150,6 +155,7 @@ impl Tensor {
         &self,
         hook: impl Fn(&Tensor) -> Result<()> + Send + Sync + 'static,
     ) -> Result<HookHandle> {
+        outside::check_in_subgraph(HOOK)?;
         let refuse = |what: &str| Err(AutogradError::Setting(what.into()).into());
         if !self.requires_grad() {
             return refuse("cannot register a hook on a tensor that doesn't require gradient");
@@ -178,6 +184,7 @@ impl Tensor {
     /// # Ok::<(), straightline::Error>(())
     /// ```
     pub fn retain_grad(&self) -> Result<()> {
+        outside::check_in_subgraph("`retain_grad`")?;
         if !self.requires_grad() {
             return Err(AutogradError::Setting(
                 "can't retain_grad on Tensor that has requires_grad=False".into(),
@@ -262,6 +269,8 @@ impl GradFn {
         + Sync
         + 'static,
     ) -> HookHandle {
+        // the capture ends, whatever becomes of the error
+        let _ = outside::check_in_subgraph(HOOK);
         let id = new_id();
         self.0.hooks_mut().after.push((id, Arc::new(hook)));
         HookHandle { id, at: At::Node(self.0.clone()) }

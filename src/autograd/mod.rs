@@ -73,6 +73,7 @@ pub mod forward_ad {
 }
 pub use context::{Context, Randomness, VmapInfo, VmapRule};
 pub(crate) use forward::{Carrying, enter_jvp, leave_jvp, make_variable, tangent_of};
+pub(crate) use function::recorded;
 pub(crate) use function::{Above, Applied, Custom, Transformed, set_in_layer};
 pub use function::{Function, Outputs};
 pub use grad_fn::{GradFn, live_nodes};

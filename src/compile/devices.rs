@@ -5,7 +5,8 @@ use super::traced::Traced;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use straightline_catalog::Device;
-use straightline_passes::ir::graph::NodeKind;
+use straightline_passes::ir::control;
+use straightline_passes::ir::graph::{Graph, NodeKind};
 
 fn elsewhere(what: &str, device: Device) -> Error {
     Error::device(format!(
@@ -28,11 +29,19 @@ pub(super) fn check_captured(traced: &Traced) -> Result<()> {
         let what = format!("a tensor that the function closes over ({t:?})");
         return Err(elsewhere(&what, t.device()));
     }
-    for id in traced.graph.topological() {
-        let node = traced.graph.node(id);
-        let device = node.results.iter().map(|m| m.device).find(|d| !d.is_cpu());
-        if let (NodeKind::Call(call), Some(device)) = (&node.kind, device) {
+    check_graph(&traced.graph)
+}
+
+/// What a graph makes, and the graphs that its calls are given.
+fn check_graph(graph: &Graph) -> Result<()> {
+    for id in graph.topological() {
+        let node = graph.node(id);
+        let NodeKind::Call(call) = &node.kind else { continue };
+        if let Some(device) = node.results.iter().map(|m| m.device).find(|d| !d.is_cpu()) {
             return Err(elsewhere(&format!("the result of `{}`", call.op), device));
+        }
+        for (_, body) in control::subgraphs(call.op, &call.args) {
+            check_graph(body)?;
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Calls of higher order as they are captured: recorded, and made part of the tape.
 
 use super::gradient::{self, Draws};
-use crate::autograd::{Context, Function};
+use crate::autograd::{Context, Function, recorded};
 use crate::dispatch::grad_enabled;
 use crate::error::Result;
 use crate::modes::functionalize::{self, Body};
@@ -175,7 +175,7 @@ pub(super) fn cond(
     let inputs: Vec<Tensor> = std::iter::once(pred).chain(&operands).cloned().collect();
     let count = outcomes.len();
     let call = Cond { branches, extended, draws, outcomes: outcomes.to_vec(), at };
-    let mut results = call.apply(&inputs)?;
+    let mut results = recorded(call, "Cond".into(), &inputs, Some(at))?;
     results.truncate(count);
     Ok(results)
 }
@@ -223,7 +223,7 @@ impl Function for Cond {
         for (branch, draws) in self.branches.iter().zip(&self.draws) {
             let (own, others) = drawn.split_at(draws.values.len());
             drawn = others;
-            let (body, ()) = functionalize::subgraph(|| {
+            let (body, ()) = functionalize::subgraph(false, || {
                 let inside = operands.iter().map(functionalize::inside);
                 let inside = inside.collect::<Result<Vec<_>>>()?;
                 let all =
@@ -318,7 +318,10 @@ impl Scanned {
         all.extend(self.draws.values.iter().map(|(v, _)| *v));
         self.extended.set_outputs(&all);
         let count = self.outcomes.len();
-        let mut results = self.apply(inputs)?;
+        let mut results = {
+            let at = self.at;
+            recorded(self, "Scan".into(), inputs, Some(at))?
+        };
         results.truncate(count);
         Ok(results)
     }
@@ -373,7 +376,7 @@ impl Function for Scanned {
             .cloned()
             .collect();
         let mut outcomes = Vec::new();
-        let (body, ()) = functionalize::subgraph(|| {
+        let (body, ()) = functionalize::subgraph(false, || {
             let hand = |meta: &TensorMeta| functionalize::handed(meta);
             let now =
                 first.iter().map(|t| hand(&Outcome::of(t).meta)).collect::<Result<Vec<_>>>()?;

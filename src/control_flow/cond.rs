@@ -30,7 +30,7 @@ const FALSE: Named = Named { op: OP, function: "false_fn" };
 /// ```
 #[derive(Clone, Debug)]
 pub enum Predicate {
-    /// It is known: the branch is taken, also where a function is captured.
+    /// It is known: the branch is called, as by `if`, also where a function is captured.
     Known(bool),
     /// One element of dtype `bool`.
     Tensor(Tensor),
@@ -96,8 +96,8 @@ pub fn cond<I: TensorTree, O: TensorTree>(
         let yes = || called(TRUE, &all, || true_fn(operands));
         let no = || called(FALSE, &all, || false_fn(operands));
         let pred = match pred {
-            Predicate::Known(true) => return yes(),
-            Predicate::Known(false) => return no(),
+            Predicate::Known(true) => return true_fn(operands),
+            Predicate::Known(false) => return false_fn(operands),
             Predicate::Tensor(pred) => pred,
         };
         located(at, check_predicate(OP, &pred))?;
@@ -113,7 +113,7 @@ pub fn cond<I: TensorTree, O: TensorTree>(
             return if located(at, pred.item::<bool>())? { yes() } else { no() };
         }
         let capture = |named: Named, f: &dyn Fn() -> Result<O>| {
-            functionalize::subgraph(|| captured(named, f))
+            functionalize::subgraph(true, || captured(named, f))
         };
         let (true_body, yes) = capture(TRUE, &|| true_fn(operands))?;
         let (false_body, no) = capture(FALSE, &|| false_fn(operands))?;

@@ -74,6 +74,9 @@ pub(super) fn captured<O: TensorTree>(
         if subclass::is_subclass(t) || t.kind_without_memory().is_some() {
             return Err(refused(op, "whose functions return tensors without plain memory"));
         }
+        if t.has_tangent() {
+            return Err(refused(op, "of dual tensors"));
+        }
         let twice = |other: &&Tensor| t.same_handle(other) || functionalize::share_memory(t, other);
         let with = match functionalize::lies_outside(t) {
             true => Some("an operand, or with a tensor that it closes over".to_string()),

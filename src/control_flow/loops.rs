@@ -72,13 +72,13 @@ pub fn while_loop<C: TensorTree>(
                 let inside = metas.iter().map(functionalize::handed);
                 Ok(filled(carried, &inside.collect::<Result<Vec<_>>>()?))
             };
-            let (cond, ()) = functionalize::subgraph(|| {
+            let (cond, ()) = functionalize::subgraph(true, || {
                 let now = handed()?;
                 let (results, pred) = captured(cond_named, || cond_fn(&now))?;
                 check_predicate(WHILE, &pred)?;
                 Ok((results, ()))
             })?;
-            let (body, ()) = functionalize::subgraph(|| {
+            let (body, ()) = functionalize::subgraph(true, || {
                 let now = handed()?;
                 let (results, made) = captured(named, || body_fn(&now))?;
                 same_structure(named, "its argument", &made, &now)?;
@@ -249,7 +249,7 @@ fn scanned<C: TensorTree, X: TensorTree, Y: TensorTree>(
             _ => aten::movedim_int(x, dim as i64, 0),
         };
         let front = all.iter().map(front).collect::<Result<Vec<_>>>()?;
-        let (body, (made, outcomes)) = functionalize::subgraph(|| {
+        let (body, (made, outcomes)) = functionalize::subgraph(true, || {
             // what is carried may come to want a gradient in any turn
             let now = carried.iter().map(|t| {
                 let inside = functionalize::handed(&Outcome::of(t).meta)?;

@@ -12,8 +12,8 @@ mod kept;
 
 pub(crate) use flags::{Debt, FlagTexts, asks_flag, sets_flag};
 pub(crate) use gradients::{
-    Gradient, bind_gradients, check_history, grad_of, hooks_of, leave_eager, left_eager,
-    meets_leaf, put_grad, stands_for_computed, take_gradients, touches_grad,
+    Gradient, bind_gradients, check_history, check_in_subgraph, grad_of, hooks_of, leave_eager,
+    left_eager, meets_leaf, put_grad, stands_for_computed, take_gradients, touches_grad,
 };
 pub(crate) use kept::{Kept, Remains};
 

@@ -10,7 +10,7 @@
 use super::outside;
 use crate::dispatch::{
     DispatchError, DispatchKey, DispatchKeySet, Kernel, Lines, OperatorHandle, Stack, TlsKeySets,
-    Value, meta,
+    Value, grad_enabled, meta,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::Tensor;
@@ -18,7 +18,7 @@ use crate::tensor::storage::Storage;
 use crate::tensor::watcher::Line;
 use std::cell::RefCell;
 use std::sync::Arc;
-use straightline_catalog::{Arg, TensorMeta};
+use straightline_catalog::{Arg, Op, TensorMeta};
 use straightline_catalog::{Device, Scalar};
 use straightline_passes::ir::graph::{EagerCall, Graph, Provenance, SourceLine, ValueRef};
 
@@ -38,6 +38,8 @@ pub(crate) struct Recording {
     id: u64,
     /// The capture that it belongs to, which is the `id` of its outermost graph.
     capture: u64,
+    /// Results of calls that are made where gradients are switched off are marked by `detach`.
+    constants: bool,
 }
 
 thread_local! {
@@ -71,6 +73,7 @@ impl Recording {
             _lines: Lines::noted(),
             id,
             capture,
+            constants: false,
         }
     }
 }
@@ -123,12 +126,13 @@ pub(crate) fn in_subgraph() -> bool {
     RECORDING.with_borrow(|r| r.as_ref().is_some_and(|r| r.id != r.capture))
 }
 
-/// Records a graph of its own while `f` runs.
+/// Records a graph of its own while `f` runs. With `constants`, results of calls that are made where
+/// gradients are switched off are marked by `detach`, so that the graph's gradient is that of `f`.
 ///
 /// # Errors
 ///
 /// Nothing is being captured; those of `f`.
-pub(crate) fn subgraph<R>(f: impl FnOnce() -> Result<R>) -> Result<(Graph, R)> {
+pub(crate) fn subgraph<R>(constants: bool, f: impl FnOnce() -> Result<R>) -> Result<(Graph, R)> {
     let capture = current().ok_or_else(|| Error::compile("nothing is being captured"))?;
     struct End;
     impl End {
@@ -141,7 +145,9 @@ pub(crate) fn subgraph<R>(f: impl FnOnce() -> Result<R>) -> Result<(Graph, R)> {
             End::end();
         }
     }
-    let outer = RECORDING.replace(Some(Recording::new(next_id() | INNER, capture)));
+    let mut inner = Recording::new(next_id() | INNER, capture);
+    inner.constants = constants && grad_enabled();
+    let outer = RECORDING.replace(Some(inner));
     AROUND.with_borrow_mut(|all| all.extend(outer));
     let end = End;
     let done = f();
@@ -435,10 +441,19 @@ fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
         };
         Ok((r.id, first))
     })?;
+    let constant = !grad_enabled() && with_recording(|r| Ok(r.constants))?;
     let mut next = 0;
     let mut wrap = |t: &Tensor| {
-        let value = ValueRef { node: first.node, index: next };
+        let mut value = ValueRef { node: first.node, index: next };
         next += 1;
+        if constant && t.dtype().is_floating() {
+            let meta = TensorMeta { device, ..t.meta() };
+            let detached = |r: &mut Recording| {
+                let results = [meta].into_iter().collect();
+                Ok(r.graph.complete_call(Op::detach, vec![Arg::Tensor(value)], results))
+            };
+            value = with_recording(detached).unwrap_or(value);
+        }
         traced(graph, value, &TensorMeta { device, ..t.meta() })
     };
     for v in &results {

@@ -5,6 +5,7 @@
 //! in, and each of them is an `as_strided` view of it (AOTAutograd's synthetic base). What has to
 //! be merged is known when the function has run, so capture runs it again.
 
+use super::lifted;
 use super::storage::{FunctionalStorage, Layout, ViewStep};
 use super::wrapper::{build, has_grown, is_written, wrapper_of};
 use crate::dispatch::DispatchKey;
@@ -128,6 +129,9 @@ pub(crate) fn is_written_constant(t: &Tensor) -> bool {
 
 /// The arguments that lie in the storage behind a wrapper, and where they begin in it, in bytes.
 pub(crate) fn arguments_behind(t: &Tensor) -> Vec<(usize, i64)> {
+    if let Some(of) = lifted::origin(t) {
+        return arguments_behind(&of);
+    }
     let Some(real) = wrapper_of(t).and_then(|w| w.storage.real) else {
         return Vec::new();
     };
@@ -140,6 +144,9 @@ pub(crate) fn arguments_behind(t: &Tensor) -> Vec<(usize, i64)> {
 
 /// The storage that a tensor lies in, if it is one from outside, and a tensor that has it.
 pub(crate) fn source(t: &Tensor) -> Option<(usize, Owner)> {
+    if let Some(of) = lifted::origin(t) {
+        return source(&of);
+    }
     let Some(w) = wrapper_of(t) else {
         let outside = t.made_during_capture().is_none() && t.storage().has_data();
         return outside.then(|| (t.storage().id(), Owner::Tensor(Held::new(t.clone()))));

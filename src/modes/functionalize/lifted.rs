@@ -98,6 +98,14 @@ pub(crate) fn lies_outside(t: &Tensor) -> bool {
         || INPUTS.with_borrow(|all| all.get(&scope).is_some_and(|inputs| inputs.iter().any(same)))
 }
 
+/// The tensor from outside in whose memory a tensor of an inner graph lies.
+pub(super) fn origin(t: &Tensor) -> Option<Tensor> {
+    let w = wrapper_of(t)?;
+    let same =
+        |i: &&Input| wrapper_of(&i.stand_in).is_some_and(|of| Arc::ptr_eq(&of.storage, &w.storage));
+    INPUTS.with_borrow(|all| all.get(&w.scope?)?.iter().find(same)?.of.clone())
+}
+
 /// Refuses to write what was there before the branch.
 pub(super) fn check_write(t: &Tensor) -> Result<()> {
     match tracer::in_subgraph() && lies_outside(t) {
@@ -155,12 +163,16 @@ pub(crate) fn union(bodies: &[&Body]) -> Vec<Tensor> {
     all
 }
 
-/// Captures `f` as a graph of its own, whose results are the tensors that it returns.
+/// Captures `f` as a graph of its own, whose results are the tensors that it returns. What `f` computes
+/// where gradients are switched off is marked by `detach` in the graph, if `constants` says so.
 ///
 /// # Errors
 ///
 /// Those of `f`.
-pub(crate) fn subgraph<R>(f: impl FnOnce() -> Result<(Vec<Tensor>, R)>) -> Result<(Body, R)> {
+pub(crate) fn subgraph<R>(
+    constants: bool,
+    f: impl FnOnce() -> Result<(Vec<Tensor>, R)>,
+) -> Result<(Body, R)> {
     struct Forget(u64);
     impl Drop for Forget {
         fn drop(&mut self) {
@@ -169,7 +181,7 @@ pub(crate) fn subgraph<R>(f: impl FnOnce() -> Result<(Vec<Tensor>, R)>) -> Resul
             drop(gone);
         }
     }
-    let (mut graph, (operands, rest)) = tracer::subgraph(|| {
+    let (mut graph, (operands, rest)) = tracer::subgraph(constants, || {
         let scope = scope()?;
         let _forget = Forget(scope);
         let (results, rest) = f()?;
@@ -208,6 +220,9 @@ pub(crate) fn emit(
     let args: Vec<Arg<ValueRef>> = args.iter().map(|a| a.map(&mut value)).collect();
     if let Some(e) = failed {
         return Err(e);
+    }
+    if results.is_empty() && !op.effects(&args, results).is_kept() {
+        return Ok(Vec::new());
     }
     let (graph, first) = tracer::with_recording(|r| {
         let first = r.graph.complete_call(op, args, results.iter().cloned().collect());

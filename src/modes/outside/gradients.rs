@@ -115,7 +115,8 @@ pub(crate) fn meets_leaf(t: &Tensor) {
 
 #[cold]
 fn touch(t: &Tensor, replaces: bool, met: bool) {
-    if tracer::in_subgraph() {
+    let free = met && hooks_of(t).is_empty();
+    if tracer::in_subgraph() && !free && functionalize::is_outside(t) {
         super::refuse(
             "the use of `.grad`, or `backward()`, inside of a branch or loop",
             "a call may take another branch: compute gradients around it, or return them from it (`autograd::grad`)",
@@ -208,6 +209,16 @@ pub(crate) fn check_history(t: &Tensor, why: &str) -> crate::error::Result<()> {
     match tracer::current() {
         Some(_) if functionalize::is_outside(t) => Err(leave_eager(why)),
         _ => Ok(()),
+    }
+}
+
+/// [`leave_eager`] in a branch or the body of a loop: its gradient is that of its calls, and no more of
+/// the tape is kept.
+#[inline]
+pub(crate) fn check_in_subgraph(what: &str) -> crate::error::Result<()> {
+    match tracer::in_subgraph() {
+        false => Ok(()),
+        true => Err(leave_eager(&format!("{what} in a branch or loop"))),
     }
 }
 

@@ -453,3 +453,87 @@ fn batches() {
         "{e}"
     );
 }
+
+#[test]
+fn places_in_memory_are_guarded_in_a_branch_as_outside() {
+    let all = tensor([0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+    let f = |x: &Tensor| {
+        let yes = |x: &Tensor| straightline::ops::aten::as_strided(x, &[2], &[1], Some(2))?.mul(2);
+        cond(&x.sum()?.gt(0)?, yes, |x| x.narrow(0, 0, 2)?.neg(), x)
+    };
+    let compiled = compile(f);
+    for at in [2, 1, 0] {
+        let x = all.narrow(0, at, 4).unwrap();
+        close(&compiled.call(&x).unwrap(), &f(&x).unwrap());
+    }
+    // whether two tensors share memory is asked in a branch as outside
+    let shares = compile(|x: &Tensor| {
+        let yes = |x: &Tensor| {
+            let view = x.narrow(0, 0, 2)?;
+            let k = if view.shares_storage_with(x) { 2.0 } else { 3.0 };
+            x.mul(k)
+        };
+        cond(&x.sum()?.gt(0)?, yes, |x| x.neg(), x)
+    });
+    close(&shares.call(&all).unwrap(), &all.mul(2).unwrap());
+}
+
+#[test]
+fn a_function_that_leaves_tensors_behind_runs_once() {
+    let left = std::sync::Arc::new(std::sync::Mutex::new(Vec::<Tensor>::new()));
+    let kept = left.clone();
+    let f = move |x: &Tensor| {
+        let y = cond(&positive(x)?, |x| x.sin(), |x| x.cos(), x)?;
+        kept.lock().unwrap().push(y.clone());
+        y.add(1)
+    };
+    let options = CompileOptions { eager_fallback: true, ..CompileOptions::default() };
+    let compiled = compile_with(options, f);
+    close(&compiled.call(&signs()[1]).unwrap(), &signs()[1].cos().unwrap().add(1).unwrap());
+    close(&left.lock().unwrap()[0], &signs()[1].cos().unwrap());
+    // what a branch leaves has no value
+    let kept = left.clone();
+    let f = move |x: &Tensor| {
+        let yes = |x: &Tensor| {
+            kept.lock().unwrap().push(x.exp()?);
+            x.sin()
+        };
+        cond(&positive(x)?, yes, |x| x.cos(), x)
+    };
+    let e = compile(f).call(&signs()[0]).unwrap_err();
+    assert!(matches!(e.kind(), ErrorKind::Escaped { lost: Some(_), .. }), "{e}");
+}
+
+#[test]
+fn a_panic_in_a_branch_ends_the_capture() {
+    let f = compile(|x: &Tensor| {
+        let yes = |x: &Tensor| {
+            assert!(x.sizes()[0] > 3, "too short");
+            x.sin()
+        };
+        cond(&positive(x)?, yes, |x| x.cos(), x)
+    });
+    let short = signs()[0].clone();
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f.call(&short)));
+    assert!(panicked.is_err());
+    let long = tensor([1.0, 2.0, 3.0, 4.0]).unwrap();
+    close(&f.call(&long).unwrap(), &long.sin().unwrap());
+}
+
+#[test]
+fn branches_without_results() {
+    let f = compile(|x: &Tensor| {
+        cond(&positive(x)?, |x| x.sin().map(drop), |_| Ok(()), x)?;
+        x.add(1)
+    });
+    close(&f.call(&signs()[0]).unwrap(), &signs()[0].add(1).unwrap());
+    // a check stays
+    let f = compile(|x: &Tensor| {
+        let checked =
+            |x: &Tensor| straightline::ops::aten::_assert_async_msg(&x.sum()?.lt(2)?, "too large");
+        cond(&positive(x)?, checked, |_| Ok(()), x)?;
+        x.add(1)
+    });
+    assert!(text(&f.call(&signs()[0]).unwrap_err()).contains("too large"));
+    close(&f.call(&signs()[1]).unwrap(), &signs()[1].add(1).unwrap());
+}

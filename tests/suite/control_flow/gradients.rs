@@ -160,3 +160,119 @@ fn a_loop_beside_what_has_a_gradient() {
     }
     captured(&compiled, 1);
 }
+
+/// Compares results and the gradient of their sum, eager and compiled, on both branches.
+#[track_caller]
+fn same_gradients(f: impl Fn(&Tensor) -> Result<Tensor> + Send + Sync + Clone + 'static) -> String {
+    let compiled = compile(f.clone());
+    for x in signs() {
+        let (a, b) = (leaf(&x), leaf(&x));
+        let (expected, got) = (f(&a).unwrap(), compiled.call(&b).unwrap());
+        close(&got, &expected);
+        let of = |y: Tensor, x: Tensor| grad(&[y.sum().unwrap()], &[x]).unwrap().remove(0);
+        close(&of(got, b), &of(expected, a));
+    }
+    compiled.events().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn what_is_computed_without_gradients_is_constant() {
+    use straightline::autograd::no_grad;
+    let events = same_gradients(|x| {
+        let yes = |x: &Tensor| {
+            let scale = no_grad(|| x.abs()?.amax([0]))?;
+            let slope = {
+                let y = x.detach()?.requires_grad_(true)?;
+                straightline::autograd::grad(&[y.pow(3)?.sum()?], &[y])?.remove(0)
+            };
+            x.div(&scale)?.mul(&slope)
+        };
+        let step = |c: &Tensor, x: &Tensor| {
+            let c = c.mul(x)?.add(&no_grad(|| c.mul(c)?.sin())?)?;
+            Ok((c.clone(), c.exp()?))
+        };
+        let no = |x: &Tensor| Ok(scan(step, &x.sum()?, x, 0, false)?.1);
+        cond(&x.sum()?.gt(0)?, yes, no, x)
+    });
+    assert!(!events.contains("eager"), "{events}");
+}
+
+#[test]
+fn a_gradient_of_its_own_or_a_hook_runs_eagerly() {
+    use straightline::autograd::{Context, Function};
+    struct Round;
+    impl Function for Round {
+        fn forward(&self, _: &mut Context, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+            Ok(vec![inputs[0].round()?])
+        }
+        fn backward(&self, _: &Context, grads: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+            Ok(grads.to_vec())
+        }
+    }
+    let events = same_gradients(|x| {
+        let yes = |x: &Tensor| Ok(Round.apply(&[x.mul(x)?])?.remove(0));
+        cond(&x.sum()?.gt(0)?, yes, |x| x.sin(), x)
+    });
+    assert!(
+        events.contains("a function with a gradient of its own in a branch or loop"),
+        "{events}"
+    );
+    let events = same_gradients(|x| {
+        let yes = |x: &Tensor| {
+            let y = x.mul(x)?;
+            y.register_hook(|g| g.map(|g| g.mul(2)).transpose())?;
+            y.sin()
+        };
+        cond(&x.sum()?.gt(0)?, yes, |x| x.sin(), x)
+    });
+    assert!(events.contains("a hook in a branch or loop"), "{events}");
+}
+
+#[test]
+fn dropout_and_autocast_in_a_branch() {
+    alone("control_flow::gradients::dropout_and_autocast_in_a_branch", || {
+        let w = tensor([[0.5, -1.0, 2.0], [1.0, 1.0, -1.0], [0.25, 0.5, 1.0]]).unwrap();
+        let f = move |x: &Tensor| {
+            let yes =
+                |x: &Tensor| straightline::ops::aten::dropout(&w.matmul(x)?, 0.5, true)?.sin();
+            cond(&x.sum()?.gt(0)?, yes, |x| w.matmul(x), x)
+        };
+        let compiled = compile(f.clone());
+        for x in signs() {
+            let mut all = Vec::new();
+            for way in 0..2 {
+                let x = leaf(&x);
+                manual_seed(4);
+                let y = if way == 0 { f(&x) } else { compiled.call(&x) }.unwrap();
+                all.push((y.clone(), grad(&[y.sum().unwrap()], &[x]).unwrap().remove(0)));
+            }
+            close(&all[1].0, &all[0].0);
+            close(&all[1].1, &all[0].1);
+        }
+        println!("{:?}", compiled.events());
+    });
+}
+
+#[test]
+fn backward_in_a_branch_is_refused_and_grad_is_not() {
+    let w = leaf(&tensor([0.5, -2.0, 1.5]).unwrap());
+    let v = w.clone();
+    let f = move |x: &Tensor| {
+        let yes = |x: &Tensor| Ok(grad(&[x.mul(&v)?.sin()?.sum()?], &[v.clone()])?.remove(0));
+        cond(&x.sum()?.gt(0)?, yes, |x| x.neg(), x)
+    };
+    let compiled = compile(f.clone());
+    for x in signs() {
+        close(&compiled.call(&x).unwrap(), &f(&x).unwrap());
+    }
+    captured(&compiled, 1);
+    let backward = compile(move |x: &Tensor| {
+        let yes = |x: &Tensor| {
+            x.mul(&w)?.sum()?.backward()?;
+            x.sin()
+        };
+        cond(&x.sum()?.gt(0)?, yes, |x| x.neg(), x)
+    });
+    let e = backward.call(&signs()[0]).unwrap_err();
+    assert!(text(&e).contains("inside of a branch or loop"), "{e}");
+}
