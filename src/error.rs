@@ -169,7 +169,8 @@ pub enum ErrorKind {
     /// Tensor data was needed while a function was being captured, or of a fake tensor.
     #[error(
         "{what} needs the tensor's data, which does not exist while a function is being captured, nor in a fake tensor; \
-         move the read outside `compile()`, express it with tensor operators (`where`, `gather`), \
+         move the read outside `compile()`, express it with tensor operators (`where`, `gather`) \
+         or with a branch or loop of `control_flow`, \
          or allow `CompileOptions::eager_fallback`"
     )]
     DataDependent {

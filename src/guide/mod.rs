@@ -8,14 +8,17 @@
 #![cfg_attr(
     feature = "compile",
     doc = "5. [`compile`]: capturing a function once and running it as machine code.",
-    doc = "6. [`training`]: compiled steps, and compiled functions on the tape.",
-    doc = "7. [`custom_op`]: adding an operator of your own, eager and compiled."
+    doc = "6. [`control_flow`]: branches and loops on data that a compiled function keeps.",
+    doc = "7. [`training`]: compiled steps, and compiled functions on the tape.",
+    doc = "8. [`custom_op`]: adding an operator of your own, eager and compiled."
 )]
-//! 8. [`backend`]: adding a device from outside the crate.
+//! 9. [`backend`]: adding a device from outside the crate.
 
 pub mod backend;
 #[cfg(feature = "compile")]
 pub mod compile;
+#[cfg(feature = "compile")]
+pub mod control_flow;
 #[cfg(feature = "compile")]
 pub mod custom_op;
 pub mod dispatcher;

@@ -4,11 +4,12 @@ use crate::Effects;
 use std::any::Any;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 /// A graph that an argument can hold. This crate does not know graphs; it knows that they print, and
 /// that two which print alike are equal.
-pub trait AnyGraph: fmt::Display + Send + Sync + Any {
+pub trait AnyGraph: fmt::Display + Send + Sync + UnwindSafe + RefUnwindSafe + Any {
     /// What its calls do besides computing results, all together.
     fn effects(&self) -> Effects;
 }

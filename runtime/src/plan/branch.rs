@@ -393,3 +393,7 @@ impl Turns {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "branch_tests.rs"]
+mod tests;
