@@ -5,7 +5,9 @@ use super::options::CompileEvent;
 use super::stages::Executable;
 use std::fmt;
 use std::time::Duration;
-use straightline_catalog::Op;
+use straightline_catalog::{Arg, Op};
+use straightline_passes::ir::control;
+use straightline_passes::ir::graph::{Graph, NodeKind};
 use straightline_passes::partition::Decision;
 use straightline_passes::schedule::loops::{
     Activation, Extern, FusionDecision, Matmul, Schedule, Step,
@@ -100,6 +102,20 @@ fn matmul_ops(m: &Matmul) -> Vec<String> {
     ops
 }
 
+/// The calls of the graphs that a call is given: `true_fn[aten::sin]`.
+fn inside(op: Op, args: &[Arg<u32>]) -> Vec<String> {
+    let calls = |graph: &Graph| -> Vec<String> {
+        let ids = graph.topological().into_iter();
+        let op = |id| match &graph.node(id).kind {
+            NodeKind::Call(call) => Some(call.op.to_string()),
+            _ => None,
+        };
+        ids.filter_map(op).collect()
+    };
+    let graphs = control::subgraphs(op, args).into_iter();
+    graphs.map(|(name, graph)| format!("{name}[{}]", calls(graph).join(" "))).collect()
+}
+
 fn steps_of(schedule: &Schedule) -> Vec<StepExplanation> {
     schedule
         .steps
@@ -113,10 +129,10 @@ fn steps_of(schedule: &Schedule) -> Vec<StepExplanation> {
             Step::Extern(Extern::Matmul(m)) => {
                 StepExplanation { name: "matmul".into(), generated: false, ops: matmul_ops(m) }
             }
-            Step::Extern(Extern::Op { op, .. }) => StepExplanation {
+            Step::Extern(Extern::Op { op, args, .. }) => StepExplanation {
                 name: op.to_string(),
                 generated: false,
-                ops: vec![op.to_string()],
+                ops: std::iter::once(op.to_string()).chain(inside(*op, args)).collect(),
             },
         })
         .collect()

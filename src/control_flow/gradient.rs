@@ -15,20 +15,22 @@ use straightline_catalog::args::{self, Arguments};
 use straightline_catalog::{Effects, Op, TensorMeta};
 use straightline_passes::ir::graph::{Graph, NodeId, NodeKind, ValueRef};
 
-/// The results of a graph's calls that draw random numbers.
+/// The results of a graph's calls that are not made twice: they draw random numbers, or have effects.
 #[derive(Default)]
 pub(super) struct Draws {
     pub(super) values: Vec<(ValueRef, TensorMeta)>,
 }
 
-fn draws(graph: &Graph, id: NodeId) -> bool {
-    graph.effects(id).has(Effects::RANDOM)
+/// Whether a call is not made twice.
+fn once(graph: &Graph, id: NodeId) -> bool {
+    let once = [Effects::RANDOM, Effects::EFFECT, Effects::READS];
+    once.into_iter().any(|e| graph.effects(id).has(e))
 }
 
 impl Draws {
     pub(super) fn of(graph: &Graph) -> Draws {
         let mut values = Vec::new();
-        for id in graph.topological().into_iter().filter(|id| draws(graph, *id)) {
+        for id in graph.topological().into_iter().filter(|id| once(graph, *id)) {
             for (index, meta) in (0..).zip(&graph.node(id).results) {
                 values.push((ValueRef { node: id, index }, meta.clone()));
             }
@@ -93,11 +95,11 @@ pub(super) fn pulled(
         }
         for id in graph.topological() {
             match &graph.node(id).kind {
-                NodeKind::Call(call) if self::draws(graph, id) => {
+                NodeKind::Call(call) if once(graph, id) => {
                     let operands = graph.operands(id).iter().filter_map(|v| calls.known(*v));
                     if operands.into_iter().any(Tensor::requires_grad) {
                         let why = format!(
-                            "`{}` draws random numbers in a branch or loop and has a gradient there",
+                            "`{}`, which is not called twice since it draws random numbers or has effects, has a gradient in a branch or loop",
                             call.op
                         );
                         return Err(outside::leave_eager(&why));

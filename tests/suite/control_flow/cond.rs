@@ -413,7 +413,11 @@ fn the_text_of_its_graph_parses_and_runs() {
         "{loops}"
     );
     f.call(&signs()[0]).unwrap();
-    assert!(f.explain().to_string().contains("higher_order::cond"));
+    let why = f.explain().to_string();
+    assert!(
+        why.contains("extern higher_order::cond <- higher_order::cond true_fn[aten::sin"),
+        "{why}"
+    );
 }
 
 #[test]

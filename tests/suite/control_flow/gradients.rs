@@ -276,3 +276,33 @@ fn backward_in_a_branch_is_refused_and_grad_is_not() {
     let e = backward.call(&signs()[0]).unwrap_err();
     assert!(text(&e).contains("inside of a branch or loop"), "{e}");
 }
+
+#[test]
+fn effects_happen_once() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use straightline::dispatch::{DispatchKey, Library, operator};
+    let count = Arc::new(AtomicUsize::new(0));
+    let seen = count.clone();
+    let mut lib = Library::new("t_control_flow").unwrap();
+    lib.def_with_tags("twice(Tensor x) -> Tensor", &["effect"]).unwrap();
+    lib.impl_at("twice", DispatchKey::CPU, move |x: &Tensor| {
+        seen.fetch_add(1, Ordering::Relaxed);
+        x.add(x)
+    })
+    .unwrap();
+    lib.impl_at("twice", DispatchKey::Meta, |x: &Tensor| x.add(x)).unwrap();
+    let op = operator("t_control_flow::twice").unwrap();
+    let op = op.typed::<(&'static Tensor,), Tensor>().unwrap();
+    let f = move |x: &Tensor| {
+        let yes = |x: &Tensor| x.sin()?.mul(&op.call((&x.detach()?,))?);
+        cond(&x.sum()?.gt(0)?, yes, |x| x.neg(), x)
+    };
+    let compiled = compile(f);
+    let x = leaf(&signs()[0]);
+    let y = compiled.call(&x).unwrap();
+    let calls = count.load(Ordering::Relaxed);
+    grad(&[y.sum().unwrap()], &[x]).unwrap();
+    assert_eq!((calls, count.load(Ordering::Relaxed)), (1, 1));
+    captured(&compiled, 1);
+}
