@@ -334,8 +334,8 @@ impl Body {
             Some(OutputBinding::Fresh { meta, .. } | OutputBinding::View { meta, .. }) => meta,
             None => return Err(PlanError::Body { what: "no predicate".into() }),
         };
-        // SAFETY: as the caller says; it has one element.
         let (dtype, sizes, strides) = (meta.dtype, &meta.sizes[..], &meta.strides[..]);
+        // SAFETY: as the caller says; it has one element.
         unsafe { self.run(inputs, &[ViewMut { ptr: flag, dtype, sizes, strides }]) }
     }
 }
