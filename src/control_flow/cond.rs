@@ -71,9 +71,9 @@ impl From<Tensor> for Predicate {
 /// ```
 /// use straightline::control_flow::cond;
 /// use straightline::{Tensor, compile, tensor};
-/// let f = compile(|x: &Tensor| cond(&x.sum()?.gt(0.0)?, |x| x.sin(), |x| x.mul(-1.0), x));
+/// let f = compile(|x: &Tensor| cond(&x.sum()?.gt(0.0)?, |x| x.mul(3), |x| x.mul(-1), x));
 /// assert_eq!(f.call(&tensor([-1.0, -2.0])?)?.to_vec::<f32>()?, [1.0, 2.0]);
-/// assert_eq!(f.call(&tensor([0.0, 1.0])?)?.to_vec::<f32>()?, [0.0, 1f32.sin()]);
+/// assert_eq!(f.call(&tensor([0.0, 1.0])?)?.to_vec::<f32>()?, [0.0, 3.0]);
 /// assert_eq!(f.variants(), 1);
 /// # Ok::<(), straightline::Error>(())
 /// ```

@@ -9,7 +9,7 @@
 //! let f = compile(|x: &Tensor| if x.sum()?.item::<f32>()? > 0.0 { x.sin() } else { x.cos() });
 //! let error = f.call(&tensor([1.0, 2.0])?).unwrap_err();
 //! assert!(matches!(error.kind(), ErrorKind::DataDependent { .. }));
-//! assert!(error.location().unwrap().file().contains("control_flow"));
+//! println!("{error}"); // with the line of `item`
 //! # Ok::<(), straightline::Error>(())
 //! ```
 //!
