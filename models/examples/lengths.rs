@@ -71,6 +71,9 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         encode.variants(),
         eager.iter().fold(0f32, |a, b| a.max(*b)),
     );
+    for v in encode.explain().variants.iter().filter(|v| v.code_of.is_none()) {
+        println!("  variant {}: code of its own; {}", v.number, v.misfits.join("; "));
+    }
     println!("\nlength  first call  later, one code for all  code for it alone  ratio");
     let never = CompileOptions { dynamic: DynamicSizes::Never, ..CompileOptions::default() };
     for (length, took) in first.iter().rev().take(6) {

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use straightline_passes::ir::{DType, Scalar};
 use straightline_passes::schedule::loops::{
-    self, BufferId, BufferKind, LiteralKind, Numbers, Schedule, Step,
+    self, Buffer, BufferId, BufferKind, LiteralKind, Numbers, Schedule, Step,
 };
 
 pub(crate) type Axis = loops::Axis<Size>;
@@ -276,6 +276,18 @@ struct Compared<'a> {
 }
 
 impl Compared<'_> {
+    /// The place of a buffer among others: where it is the same for all, that is chance, unless the
+    /// code is to serve one schedule alone.
+    fn offset(&mut self) -> Size {
+        if self.others.is_empty() {
+            return self.next();
+        }
+        let at = self.at;
+        self.at += 1;
+        self.sizes.state.borrow_mut().table.fixed.push(None);
+        self.sizes.add(Entry::Given(vec![at]), self.own[at])
+    }
+
     fn next(&mut self) -> Size {
         let at = self.at;
         self.at += 1;
@@ -320,7 +332,11 @@ impl<'s> Program<'s> {
         let sizes = Sizes::default();
         let mut compared =
             Compared { own: &own, others, at: 0, sizes: &sizes, known: HashMap::new() };
-        let offsets = schedule.buffers.iter().map(|_| compared.next()).collect();
+        let offset = |b: &Buffer| match b.kind {
+            BufferKind::Arena { .. } | BufferKind::Within { .. } => compared.offset(),
+            _ => compared.next(),
+        };
+        let offsets = schedule.buffers.iter().map(offset).collect();
         let kernel = |step: &Step| match step {
             Step::Kernel(k) => Some(k.with_numbers(&mut compared)),
             Step::Extern(_) => None,
