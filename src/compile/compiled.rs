@@ -442,7 +442,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
             devices::check_captured(&captured.traced)?;
             let sampled = match shareable.is_empty() && self.options.dynamic != DynamicSizes::Never
             {
-                true => dynamic::sample(&self.function, &self.options, inputs, leaves)?,
+                true => dynamic::sample(&*self.function, &self.options, inputs, leaves)?,
                 false => None,
             };
             let like: Vec<&Executable> =

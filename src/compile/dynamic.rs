@@ -1,7 +1,6 @@
 //! Dimensions whose size varies from call to call, as the user says.
 
 use super::capture::{Captured, Outcome, Wanted, capture_or_perform};
-use super::compiled::Function;
 use super::flat;
 use super::options::CompileOptions;
 use super::stages::Executable;
@@ -76,7 +75,7 @@ fn resized(t: &Tensor) -> Result<Tensor> {
 /// Where dimensions are marked, the code of the function for other sizes: code for the sizes of the
 /// call that is made beside it serves both.
 pub(super) fn sample<I: TensorTree, O: TensorTree>(
-    function: &Function<I, O>,
+    function: &dyn Fn(&I) -> Result<O>,
     options: &CompileOptions,
     inputs: &I,
     leaves: &[&Tensor],
@@ -97,7 +96,7 @@ pub(super) fn sample<I: TensorTree, O: TensorTree>(
     }
     let wanted = Wanted { perform: false, joint: true };
     let captured =
-        match capture_or_perform(&**function, &like, wanted).map_err(|e| fixed(leaves, &e))? {
+        match capture_or_perform(function, &like, wanted).map_err(|e| fixed(leaves, &e))? {
             Outcome::Captured(captured) => captured,
             // the call itself will tell
             Outcome::Performed(..) | Outcome::Recorded { .. } => return Ok(None),

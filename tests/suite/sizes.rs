@@ -3,6 +3,7 @@
 //! `SIZED_NETS=2000 SEED=1 cargo test --release --test suite sizes:: -- --nocapture` runs many nets.
 
 use crate::hostile::Dice;
+use straightline::control_flow::{cond, while_loop};
 use straightline::{
     CompileEvent, CompileOptions, DType, DynamicSizes, Result, Tensor, compile, compile_with,
     mark_dynamic, step,
@@ -251,4 +252,22 @@ fn sizes_beyond_the_bound_run_eagerly() {
     }
     assert_eq!((f.variants(), f.codes()), (5, 2));
     assert!(matches!(f.events().last(), Some(CompileEvent::VariantLimit { .. })));
+}
+
+#[test]
+fn branches_and_loops_at_many_sizes() {
+    let f = compile(|x: &Tensor| {
+        let pred = x.sum()?.gt(0.0)?;
+        let y = cond(&pred, |x: &Tensor| x.softmax(-1), |x: &Tensor| x.mul(2.0)?.exp(), x)?;
+        while_loop(|y: &Tensor| y.abs()?.sum()?.gt(1.0), |y: &Tensor| y.div(2.0), &y)
+    });
+    let mut dice = Dice(11);
+    for n in [3, 7, 20, 21, 64, 65, 100] {
+        for sign in [1.0, -1.0] {
+            let x = numbers(&mut dice, &[4, n]).abs().unwrap().mul(sign).unwrap();
+            let (got, want) = (f.call(&x).unwrap(), f.eager(&x).unwrap());
+            assert!(got.allclose_with(&want, 1e-12, 1e-12).unwrap(), "{n}: {got}\n{want}");
+        }
+    }
+    assert!(f.codes() <= 3, "{}", f.explain());
 }
