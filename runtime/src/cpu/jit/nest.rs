@@ -195,7 +195,8 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
     pub(crate) fn units(mut self, range: Option<(Value, Value)>) -> Result<(), JitError> {
         let sizes = self.e.sizes;
         let units = Units::of(self.kernel, sizes);
-        if units.count.is(0) {
+        // none is a kind of its own: units are numbered by dividing by extents
+        if sizes.ask(units.count, |n| n == 0) {
             return Ok(());
         }
         let outer: SmallVec<[Axis; 4]> = if self.kernel.vectorize == Vectorize::Grid {

@@ -114,6 +114,28 @@ fn one_code_serves_many_sizes() {
     );
 }
 
+/// Units are numbered by division, which no size may make one by zero.
+#[test]
+fn a_size_of_zero_is_a_kind_of_its_own() {
+    let text = |n: i64| {
+        format!(
+            "graph(%x: f32[{n},300,3], %y: f32[3,{n},300]) {{
+  %0: f32[{n},300,3] = aten::permute(%y, dims=[1, 2, 0])
+  %1: f32[{n},300,3] = aten::add.Tensor(%x, %0, alpha=1)
+  return %1
+}}"
+        )
+    };
+    let options = PlanOptions::default();
+    let first = Plan::compile(planned(&text(200)), &options).expect("compiles");
+    let code = Plan::compile_for(planned(&text(300)), &[&first], &options).expect("compiles");
+    let refused = code.sharing(&planned(&text(0)), &options).expect("looks").err();
+    assert!(refused.is_some(), "code for many rows runs on none");
+    let c = case(&text(257), 3);
+    let plan = code.sharing(&c.schedule, &options).expect("looks").expect("serves");
+    c.compare(&c.run(&plan).expect("runs"), &c.interpreted().expect("interpreted"), 2e-5);
+}
+
 #[test]
 fn code_of_another_structure_is_refused() {
     let text = |n: i64| {
