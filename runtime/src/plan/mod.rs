@@ -64,7 +64,7 @@ pub use externs::{ExternCtx, ExternFn, ExternRegistry, View, ViewMut};
 pub use place::ArgPtr;
 pub use timings::PassTimings;
 
-use crate::cpu::jit::{self, Compiled, JitError, JitOptions, RunContext, Status, Unfit};
+use crate::cpu::jit::{self, Compiled, JitOptions, RunContext, Status, Unfit};
 use crate::memory::{allocate, guard};
 use externs::ExternStep;
 use place::HostState;
@@ -187,18 +187,14 @@ impl Plan {
         let mut timings = PassTimings::default();
         let externs =
             timings.time("externs", || externs::resolve(&schedule, &options.externs, None))?;
-        let (_, own) = schedule.apart();
         let others: Vec<&[i64]> = others.iter().map(Vec::as_slice).collect();
         let jit_options = JitOptions {
             keep_clif: options.keep_clif,
             keep_asm: options.keep_asm,
             wide: !options.narrow,
         };
-        let code = timings
+        let (code, numbers) = timings
             .time("codegen", || jit::compile(&schedule, &others, externs::run_step, jit_options))?;
-        let numbers = code.table(&own).map_err(|unfit| JitError::Invalid {
-            what: format!("code that does not serve its own schedule ({unfit:?})"),
-        })?;
         Ok(Plan { schedule, code: Arc::new(code), numbers, closed, externs, timings })
     }
 

@@ -157,7 +157,8 @@ struct Unit<'s> {
 
 /// Generates the code of a schedule. Extern steps call `call`. `others` are the numbers of other
 /// schedules with the same structure: what differs is read from a table, so that the code serves
-/// those as well, and most that have still other numbers.
+/// those as well, and most that have still other numbers. The table of the schedule itself is given
+/// with the code.
 ///
 /// # Errors
 ///
@@ -167,7 +168,7 @@ pub fn compile(
     others: &[&[i64]],
     call: ExternCall,
     options: JitOptions,
-) -> Result<Compiled, JitError> {
+) -> Result<(Compiled, Vec<i64>), JitError> {
     verify(schedule)?;
     let program = Program::new(schedule, others);
     let isa = super::isa::host()?;
@@ -190,7 +191,8 @@ pub fn compile(
     let Unit { layout, builder, pool, clif, asm, code_bytes, .. } = unit;
     let code = builder.finish()?;
     let address = code.address(entry);
-    Ok(Compiled {
+    let (table, numbers) = program.sizes.into_table();
+    let compiled = Compiled {
         // SAFETY: the function was compiled with exactly this signature and calling convention.
         entry: unsafe {
             std::mem::transmute::<*const u8, extern "C" fn(*const RunContext)>(address)
@@ -201,7 +203,7 @@ pub fn compile(
         clif: options.keep_clif.then_some(clif),
         asm: options.keep_asm.then_some(asm),
         code_bytes,
-        table: program.sizes.into_table(),
+        table,
         _code: code,
         _pool: pool,
         _constants: schedule
@@ -212,7 +214,8 @@ pub fn compile(
                 _ => None,
             })
             .collect(),
-    })
+    };
+    Ok((compiled, numbers))
 }
 
 /// How a kernel is reached from the entry.

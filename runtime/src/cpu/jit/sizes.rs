@@ -249,9 +249,10 @@ impl Sizes {
         self.of(|a, b| a / b.max(1) * b, a, b)
     }
 
-    /// The conditions for other schedules.
-    pub(crate) fn into_table(self) -> Table {
-        self.state.into_inner().table
+    /// The conditions for other schedules, and the table of the first one.
+    pub(crate) fn into_table(self) -> (Table, Vec<i64>) {
+        let state = self.state.into_inner();
+        (state.table, state.hints)
     }
 }
 
@@ -265,9 +266,8 @@ pub(crate) struct Program<'s> {
     pub(crate) sizes: Sizes,
 }
 
-/// Numbers of the first schedule and of others.
+/// Numbers of the first schedule beside those of others, in the order of [`Schedule::apart`].
 struct Compared<'a> {
-    own: &'a [i64],
     others: &'a [&'a [i64]],
     at: usize,
     sizes: &'a Sizes,
@@ -278,20 +278,20 @@ struct Compared<'a> {
 impl Compared<'_> {
     /// The place of a buffer among others: where it is the same for all, that is chance, unless the
     /// code is to serve one schedule alone.
-    fn offset(&mut self) -> Size {
+    fn offset(&mut self, own: usize) -> Size {
+        let own = own as i64;
         if self.others.is_empty() {
-            return self.next();
+            return self.next(own);
         }
         let at = self.at;
         self.at += 1;
         self.sizes.state.borrow_mut().table.fixed.push(None);
-        self.sizes.add(Entry::Given(vec![at]), self.own[at])
+        self.sizes.add(Entry::Given(vec![at]), own)
     }
 
-    fn next(&mut self) -> Size {
+    fn next(&mut self, own: i64) -> Size {
         let at = self.at;
         self.at += 1;
-        let own = self.own[at];
         let varies = self.others.iter().any(|o| o[at] != own);
         let mut state = self.sizes.state.borrow_mut();
         state.table.fixed.push((!varies).then_some(own));
@@ -315,12 +315,13 @@ impl Compared<'_> {
 }
 
 impl Numbers<Size, Literal> for Compared<'_> {
-    fn number(&mut self, _: i64) -> Size {
-        self.next()
+    fn number(&mut self, number: i64) -> Size {
+        self.next(number)
     }
 
     fn literal(&mut self, literal: Scalar) -> Literal {
-        Literal { kind: LiteralKind::split(literal).0, number: self.next() }
+        let (kind, number) = LiteralKind::split(literal);
+        Literal { kind, number: self.next(number) }
     }
 }
 
@@ -328,13 +329,13 @@ impl<'s> Program<'s> {
     /// The schedule with those numbers from the table that differ from the numbers of some of the
     /// others, which have the same structure.
     pub(crate) fn new(schedule: &'s Schedule, others: &[&[i64]]) -> Program<'s> {
-        let (_, own) = schedule.apart();
         let sizes = Sizes::default();
-        let mut compared =
-            Compared { own: &own, others, at: 0, sizes: &sizes, known: HashMap::new() };
+        let mut compared = Compared { others, at: 0, sizes: &sizes, known: HashMap::new() };
         let offset = |b: &Buffer| match b.kind {
-            BufferKind::Arena { .. } | BufferKind::Within { .. } => compared.offset(),
-            _ => compared.next(),
+            BufferKind::Arena { offset } | BufferKind::Within { offset, .. } => {
+                compared.offset(offset)
+            }
+            _ => compared.next(0),
         };
         let offsets = schedule.buffers.iter().map(offset).collect();
         let kernel = |step: &Step| match step {
