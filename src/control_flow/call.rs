@@ -73,6 +73,13 @@ fn is_recorded(outcomes: &[Outcome], operands: &[Tensor]) -> bool {
         && operands.iter().any(Tensor::requires_grad)
 }
 
+/// Saves operands, and what a call gives besides its outcomes, for the gradient, and marks the outcomes.
+fn keep(context: &mut Context, outcomes: &[Outcome], inputs: &[Tensor], results: &[Tensor]) {
+    let saved: Vec<&Tensor> = inputs.iter().chain(&results[outcomes.len()..]).collect();
+    context.save(&saved);
+    mark(context, outcomes, results);
+}
+
 /// Says which results have no gradient.
 fn mark(context: &mut Context, outcomes: &[Outcome], results: &[Tensor]) {
     let none = |(i, _): &(usize, &Tensor)| outcomes.get(*i).is_none_or(|o| !o.wants);
@@ -206,9 +213,7 @@ impl Function for Cond {
         let mut all = metas(&self.outcomes);
         all.extend(self.draws.iter().flat_map(|d| d.values.iter().map(|(_, m)| m.clone())));
         let results = emit_cond(&inputs[0], &self.extended, &inputs[1..], &all, self.at)?;
-        let saved: Vec<&Tensor> = inputs.iter().chain(&results[self.outcomes.len()..]).collect();
-        context.save(&saved);
-        mark(context, &self.outcomes, &results);
+        keep(context, &self.outcomes, inputs, &results);
         Ok(results)
     }
 
@@ -336,9 +341,7 @@ impl Function for Scanned {
             all.push(Outcome { meta, wants: false }.stacked(self.count).meta);
         }
         let results = self.emit(inputs, &all)?;
-        let saved: Vec<&Tensor> = inputs.iter().chain(&results[self.outcomes.len()..]).collect();
-        context.save(&saved);
-        mark(context, &self.outcomes, &results);
+        keep(context, &self.outcomes, inputs, &results);
         Ok(results)
     }
 
