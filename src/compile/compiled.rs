@@ -354,9 +354,12 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         None
     }
 
+    /// Why the variants with code of their own do not serve a call: of the others there may be very
+    /// many, one for each size.
     fn misses(&self, inputs: &I, leaves: &[&Tensor], tls: TlsKeySets) -> Vec<GuardMiss> {
         self.variants
             .newest_first()
+            .filter(|v| !v.shares)
             .map(|v| GuardMiss {
                 variant: v.number,
                 reason: flat::difference(inputs, &v.input)

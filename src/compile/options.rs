@@ -89,7 +89,8 @@ pub enum CompileEvent {
         /// The variant whose code it runs, if its kernels differ from that one's in sizes and strides
         /// alone.
         code_of: Option<usize>,
-        /// Why the variants before it did not serve the call; none for the first.
+        /// Why the variants before it that have code of their own did not serve the call; none for
+        /// the first.
         misses: Vec<GuardMiss>,
         /// Capture, rewriting, scheduling and code generation together.
         took: Duration,
@@ -106,7 +107,7 @@ pub enum CompileEvent {
     VariantLimit {
         /// The bound.
         limit: usize,
-        /// Why each variant did not serve the call.
+        /// Why each variant with code of its own did not serve the call.
         misses: Vec<GuardMiss>,
     },
     /// The function could not be captured and runs eagerly, as the options allow.
@@ -134,15 +135,10 @@ impl fmt::Display for CompileEvent {
         match self {
             CompileEvent::Compiled { variant, code_of, misses, took } => {
                 write!(f, "compiled variant {variant} in {:.2} ms", took.as_secs_f64() * 1e3)?;
-                // of many sizes only the last is of interest
-                let told = match code_of {
-                    Some(other) => {
-                        write!(f, ", which runs the code of variant {other}")?;
-                        misses.len().min(1)
-                    }
-                    None => misses.len(),
-                };
-                write_misses(f, &misses[..told])
+                if let Some(other) = code_of {
+                    write!(f, ", which runs the code of variant {other}")?;
+                }
+                write_misses(f, misses)
             }
             CompileEvent::Outdated { variant, operator } => {
                 write!(f, "variant {variant} is outdated: `{operator}` is registered otherwise now")

@@ -159,10 +159,12 @@ impl Lowered {
         let failed = |e: PlanError| Error::compile(e.to_string());
         let mut misfits = Vec::new();
         let mut shared = None;
-        for (i, other) in like.iter().enumerate() {
-            if like[..i].iter().any(|tried| tried.shares_code_with(other)) {
+        let mut tried: Vec<&Plan> = Vec::new();
+        for other in like {
+            if tried.iter().any(|t| t.shares_code_with(other)) {
                 continue;
             }
+            tried.push(other);
             match other.sharing(&self.schedule, &options).map_err(failed)? {
                 Ok(plan) => {
                     shared = Some(plan);
