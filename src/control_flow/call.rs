@@ -357,18 +357,16 @@ impl Function for Scanned {
         for (w, t) in wanted.iter_mut().zip(&inputs[..carried]) {
             *w = gradient::has_gradient(&t.meta());
         }
-        let zeros =
-            |t: &Tensor| aten::zeros(t.sizes(), Some(t.dtype()), None, Some(t.device()), None);
         // what the backward scan carries: the gradients of what is carried, and of the additional
         // operands, which sum up
         let mut first: Vec<Tensor> = Vec::new();
         for (i, t) in inputs[..carried].iter().enumerate().filter(|(i, _)| wanted[*i]) {
             let arrives = grads.get(i).cloned().flatten();
-            first.push(arrives.map_or_else(|| zeros(t), Ok)?);
+            first.push(arrives.map_or_else(|| gradient::zeros(t), Ok)?);
         }
         let of_carried = first.len();
         for t in gradient::chosen(additional, &wanted[carried + xs..]) {
-            first.push(zeros(t)?);
+            first.push(gradient::zeros(t)?);
         }
         let of_ys: Vec<(usize, Tensor)> =
             tangents(grads, &self.outcomes).into_iter().filter(|(i, _)| *i >= carried).collect();

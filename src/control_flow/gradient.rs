@@ -39,6 +39,11 @@ impl Draws {
     }
 }
 
+/// Zeros in the place of a gradient that does not arrive.
+pub(super) fn zeros(t: &Tensor) -> Result<Tensor> {
+    aten::zeros(t.sizes(), Some(t.dtype()), None, Some(t.device()), None)
+}
+
 /// Zeros as a value of a graph.
 pub(super) fn zeros_in(graph: &mut Graph, meta: &TensorMeta) -> ValueRef {
     let call = args::zeros {
@@ -125,6 +130,5 @@ pub(super) fn pulled(
         }
     };
     let _grad = GradGuard::set(false);
-    let zeros = |t: &Tensor| aten::zeros(t.sizes(), Some(t.dtype()), None, Some(t.device()), None);
     grads.into_iter().zip(&of).map(|(g, t)| g.map_or_else(|| zeros(t), Ok)).collect()
 }

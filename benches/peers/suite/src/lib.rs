@@ -11,12 +11,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::Instant;
 
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the rest is for `straightline bench`")]
 #[path = "../../../../cli/src/bench/check.rs"]
 mod check;
 #[path = "../../../../cli/src/workloads/numbers.rs"]
 mod numbers;
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the rest is for `straightline bench`")]
 #[path = "../../../../cli/src/bench/sample.rs"]
 mod sample;
 
