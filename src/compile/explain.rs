@@ -10,7 +10,7 @@ use straightline_passes::ir::control;
 use straightline_passes::ir::graph::{Graph, NodeKind};
 use straightline_passes::partition::Decision;
 use straightline_passes::schedule::loops::{
-    Activation, Extern, FusionDecision, Matmul, Schedule, Step,
+    Activation, Convolution, Extern, Follow, FusionDecision, Matmul, Schedule, Step,
 };
 
 /// One kernel or extern call of a variant.
@@ -116,6 +116,23 @@ fn inside(op: Op, args: &[Arg<u32>]) -> Vec<String> {
     graphs.map(|(name, graph)| format!("{name}[{}]", calls(graph).join(" "))).collect()
 }
 
+fn convolution_ops(c: &Convolution) -> Vec<String> {
+    let mut ops = vec![Op::convolution.to_string()];
+    if c.bias.is_some() {
+        ops.push("+bias".into());
+    }
+    ops.extend(c.follow.iter().map(|f| match f {
+        Follow::Scale(_) => "+scale".to_string(),
+        Follow::Shift(_) => "+shift".to_string(),
+        Follow::Add(_) => "+residual".to_string(),
+        Follow::Activation(a) => format!("+{a:?}"),
+    }));
+    if c.pack_weight {
+        ops.push("(packed weights)".into());
+    }
+    ops
+}
+
 fn steps_of(schedule: &Schedule) -> Vec<StepExplanation> {
     schedule
         .steps
@@ -129,6 +146,11 @@ fn steps_of(schedule: &Schedule) -> Vec<StepExplanation> {
             Step::Extern(Extern::Matmul(m)) => {
                 StepExplanation { name: "matmul".into(), generated: false, ops: matmul_ops(m) }
             }
+            Step::Extern(Extern::Convolution(c)) => StepExplanation {
+                name: Op::convolution.to_string(),
+                generated: false,
+                ops: convolution_ops(c),
+            },
             Step::Extern(Extern::Op { op, args, .. }) => StepExplanation {
                 name: op.to_string(),
                 generated: false,

@@ -4,6 +4,7 @@
 
 use crate::hostile::Dice;
 use straightline::control_flow::{cond, while_loop};
+use straightline::ops::aten;
 use straightline::{
     CompileEvent, CompileOptions, DType, DynamicSizes, Result, Tensor, compile, compile_with,
     mark_dynamic, step,
@@ -201,6 +202,24 @@ fn many_threads_call_many_sizes() {
         }
     });
     assert!(f.codes() <= 4, "{}", f.explain());
+}
+
+#[test]
+fn convolutions_at_many_sizes() {
+    let mut dice = Dice(5);
+    let w = numbers(&mut dice, &[32, 32, 3, 3]).to(DType::F32).unwrap();
+    let shift = numbers(&mut dice, &[32]).to(DType::F32).unwrap();
+    let net = move |x: &Tensor| -> Result<Tensor> {
+        let y = aten::conv2d(x, &w, Some(&shift), &[1, 1], &[1, 1], &[1, 1], 1)?.relu()?;
+        aten::conv2d(&y, &w, None, &[2, 2], &[1, 1], &[1, 1], 1)
+    };
+    let compiled = compile(net.clone());
+    for (batch, side) in [(1, 14), (3, 14), (1, 9), (2, 20), (1, 7), (5, 8), (1, 14)] {
+        let x = numbers(&mut dice, &[batch, 32, side, side]).to(DType::F32).unwrap();
+        let (expected, found) = (net(&x).unwrap(), compiled.call(&x).unwrap());
+        let close = found.allclose_with(&expected, 1e-4, 1e-4).unwrap();
+        assert!(close, "{batch} images of {side} x {side}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use straightline_passes::schedule::loops::{
-    Axis, Buffer, BufferId, BufferKind, BufferView, Extern, Kernel, Mem, Op, OutputBinding,
+    Axis, Buffer, BufferId, BufferKind, BufferView, Extern, Follow, Kernel, Mem, Op, OutputBinding,
     Schedule, Step,
 };
 
@@ -25,6 +25,10 @@ fn traffic(step: &Step) -> (Vec<BufferId>, Vec<BufferId>) {
             reads.extend([&m.a, &m.b].into_iter().chain(optional).map(|v| v.buffer));
             writes.push(m.out.buffer);
         }
+        Step::Extern(Extern::Convolution(c)) => {
+            reads.extend(c.reads().map(|v| v.buffer));
+            writes.push(c.out.buffer);
+        }
         Step::Extern(Extern::Op { inputs, outputs, .. }) => {
             reads.extend(inputs.iter().map(|v| v.buffer));
             writes.extend(outputs.iter().map(|v| v.buffer));
@@ -41,6 +45,7 @@ fn label(step: &Step) -> String {
     match step {
         Step::Kernel(k) => format!("kernel {}", k.name),
         Step::Extern(Extern::Matmul(_)) => "matmul".to_owned(),
+        Step::Extern(Extern::Convolution(_)) => "convolution".to_owned(),
         Step::Extern(Extern::Op { op, .. }) => op.to_string(),
     }
 }
@@ -147,6 +152,24 @@ fn step(step: &Step, bodies: bool) -> Value {
             "residual": m.residual.as_ref().map(view),
             "activation": format!("{:?}", m.activation).to_lowercase(),
             "pack_b": m.pack_b,
+        }),
+        Step::Extern(Extern::Convolution(c)) => json!({
+            "extern": "convolution",
+            "input": view(&c.input),
+            "weight": view(&c.weight),
+            "bias": c.bias.as_ref().map(view),
+            "out": view(&c.out),
+            "stride": c.stride.as_slice(),
+            "padding": c.padding.as_slice(),
+            "dilation": c.dilation.as_slice(),
+            "groups": c.groups,
+            "follow": list(&c.follow, |f| match f {
+                Follow::Scale(v) => json!({"scale": view(v)}),
+                Follow::Shift(v) => json!({"shift": view(v)}),
+                Follow::Add(v) => json!({"add": view(v)}),
+                Follow::Activation(a) => json!({"activation": format!("{a:?}").to_lowercase()}),
+            }),
+            "pack_weight": c.pack_weight,
         }),
         Step::Extern(Extern::Op { op, inputs, outputs, .. }) => json!({
             "extern": op.name(),

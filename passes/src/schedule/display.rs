@@ -175,6 +175,24 @@ impl fmt::Display for Extern {
                 }
                 writeln!(f)
             }
+            Extern::Convolution(c) => {
+                write!(f, "convolution {} = {} * {}", c.out, c.input, c.weight)?;
+                if c.pack_weight {
+                    f.write_str(" (packed)")?;
+                }
+                if let Some(bias) = &c.bias {
+                    write!(f, ", bias {bias}")?;
+                }
+                for follow in &c.follow {
+                    match follow {
+                        Follow::Scale(v) => write!(f, ", scale {v}")?,
+                        Follow::Shift(v) => write!(f, ", shift {v}")?,
+                        Follow::Add(v) => write!(f, ", add {v}")?,
+                        Follow::Activation(a) => write!(f, ", {}", snake(a))?,
+                    }
+                }
+                writeln!(f)
+            }
             Extern::Op { op, args, inputs, outputs, .. } => {
                 let list = |views: &[BufferView]| {
                     let parts: Vec<String> = views.iter().map(BufferView::to_string).collect();

@@ -35,7 +35,7 @@ impl Schedule {
 fn may_fail(step: &Step) -> bool {
     match step {
         Step::Kernel(kernel) => checks_indices(&kernel.stages),
-        Step::Extern(Extern::Matmul(_)) => false,
+        Step::Extern(Extern::Matmul(_) | Extern::Convolution(_)) => false,
         Step::Extern(Extern::Op { .. }) => true,
     }
 }

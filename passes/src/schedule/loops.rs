@@ -351,12 +351,108 @@ pub struct Matmul {
     pub pack_b: bool,
 }
 
+/// What is done to each element of a result, one operation after the other, each rounded. Operands
+/// are a `T`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Follow<T> {
+    /// Times the element of the channel.
+    Scale(T),
+    /// Plus the element of the channel.
+    Shift(T),
+    /// Plus the element of a value of the same sizes.
+    Add(T),
+    /// A function of the element.
+    Activation(Activation),
+}
+
+impl<T> Follow<T> {
+    /// What it reads besides the element.
+    ///
+    /// ```
+    /// use straightline_passes::schedule::loops::{Activation, Follow};
+    /// assert_eq!(Follow::Scale(3).operand(), Some(&3));
+    /// assert_eq!(Follow::<i32>::Activation(Activation::Relu).operand(), None);
+    /// ```
+    pub fn operand(&self) -> Option<&T> {
+        match self {
+            Follow::Scale(t) | Follow::Shift(t) | Follow::Add(t) => Some(t),
+            Follow::Activation(_) => None,
+        }
+    }
+
+    /// The same with a reference to the operand.
+    ///
+    /// ```
+    /// use straightline_passes::schedule::loops::Follow;
+    /// assert_eq!(Follow::Add(3).as_ref(), Follow::Add(&3));
+    /// ```
+    pub fn as_ref(&self) -> Follow<&T> {
+        match self {
+            Follow::Scale(t) => Follow::Scale(t),
+            Follow::Shift(t) => Follow::Shift(t),
+            Follow::Add(t) => Follow::Add(t),
+            Follow::Activation(a) => Follow::Activation(*a),
+        }
+    }
+
+    /// The same with another operand.
+    ///
+    /// ```
+    /// use straightline_passes::schedule::loops::Follow;
+    /// assert_eq!(Follow::Add("x").map(str::len), Follow::Add(1));
+    /// ```
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Follow<U> {
+        match self {
+            Follow::Scale(t) => Follow::Scale(f(t)),
+            Follow::Shift(t) => Follow::Shift(f(t)),
+            Follow::Add(t) => Follow::Add(f(t)),
+            Follow::Activation(a) => Follow::Activation(a),
+        }
+    }
+}
+
+/// A convolution that is not transposed. All operands are dense and row-major: the input `[n, c,
+/// ...]`, the weight `[o, c / groups, ...]`, the result `[n, o, ...]`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Convolution {
+    /// Input.
+    pub input: BufferView,
+    /// Weight.
+    pub weight: BufferView,
+    /// Added per channel of the result, `[o]`.
+    pub bias: Option<BufferView>,
+    /// Result.
+    pub out: BufferView,
+    /// One number per spatial dimension.
+    pub stride: Dims,
+    /// One number per spatial dimension.
+    pub padding: Dims,
+    /// One number per spatial dimension.
+    pub dilation: Dims,
+    /// Groups of channels.
+    pub groups: i64,
+    /// What is done to the result; operands of channels are `[o]`.
+    pub follow: Vec<Follow<BufferView>>,
+    /// The weight is a parameter (or constant): the plan packs it once and again when it changes.
+    pub pack_weight: bool,
+}
+
+impl Convolution {
+    /// All that it reads.
+    pub fn reads(&self) -> impl Iterator<Item = &BufferView> {
+        let fixed = [Some(&self.input), Some(&self.weight), self.bias.as_ref()];
+        fixed.into_iter().flatten().chain(self.follow.iter().filter_map(Follow::operand))
+    }
+}
+
 /// A call of a runtime kernel instead of generated loops.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(clippy::large_enum_variant)] // a handful per schedule
 pub enum Extern {
     /// A (batched) matrix product with its epilogue.
     Matmul(Matmul),
+    /// A convolution with what follows it.
+    Convolution(Convolution),
     /// Any other operator, by name, with its arguments; tensors index `inputs`.
     Op {
         /// `aten::sort`.
@@ -405,6 +501,9 @@ impl Step {
                     .flatten()
                     .map(|v| v.buffer)
                     .collect()
+            }
+            Step::Extern(Extern::Convolution(c)) => {
+                c.reads().chain([&c.out]).map(|v| v.buffer).collect()
             }
             Step::Extern(Extern::Op { inputs, outputs, .. }) => {
                 inputs.iter().chain(outputs).map(|v| v.buffer).collect()

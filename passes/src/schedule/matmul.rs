@@ -7,7 +7,7 @@ use crate::ir::view::Affine;
 use crate::ir::view::view_strides;
 use crate::ir::{DType, Dims, layout};
 
-fn activation(op: UnaryOp) -> Option<Activation> {
+pub(crate) fn activation(op: UnaryOp) -> Option<Activation> {
     Some(match op {
         UnaryOp::Relu => Activation::Relu,
         UnaryOp::GeluErf => Activation::GeluErf,
@@ -43,7 +43,7 @@ fn is_row(p: &Program, v: V) -> bool {
 
 /// Whether `v` will lie in memory anyway, so that adding it in the product's epilogue costs no
 /// extra kernel.
-fn is_at_hand(p: &Program, v: V, uses: &[Vec<V>]) -> bool {
+pub(crate) fn is_at_hand(p: &Program, v: V, uses: &[Vec<V>]) -> bool {
     let base = below_reshapes(p, v);
     match p.def(base) {
         Def::Source { .. } | Def::Matmul(_) | Def::Extern { .. } => true,

@@ -5,6 +5,7 @@
 //! arranges its axes, and `plan` puts the steps in order and gives every value its memory.
 
 mod checks;
+mod convolution;
 mod cost;
 mod display;
 mod emit;

@@ -10,7 +10,9 @@ use super::nearer::nearer;
 use super::program::{Def, Program, Source, V};
 use super::results::bind_results;
 use super::verify::verify_schedule;
-use super::{ScheduleError, ScheduleOptions, checks, in_place, matmul, node_label, order};
+use super::{
+    ScheduleError, ScheduleOptions, checks, convolution, in_place, matmul, node_label, order,
+};
 use crate::ir::graph::{Graph, NodeId, NodeKind, ValueRef};
 use crate::ir::view::view_strides;
 use crate::ir::{self, Dims, layout};
@@ -46,6 +48,10 @@ pub fn schedule(graph: &Graph, options: &ScheduleOptions) -> Result<Schedule, Sc
         let stored = |p: &Program, v: V| stored(p, &results.strides, v);
         matmul::fold_epilogues(&mut p, &live, &|v| pinned.contains(&v), &stored);
     }
+    let live = reachable(&p, &roots);
+    let stored_there = |p: &Program, v: V| stored(p, &results.strides, v);
+    let fold = options.fold_epilogues;
+    convolution::take(&mut p, &live, &|v| !fold || pinned.contains(&v), &stored_there);
     let demands = Demands { live: reachable(&p, &roots), forced: pinned, strides: results.strides };
     let fused = fuse(&p, options, &demands)?;
     let mut planner = Planner {
@@ -322,6 +328,40 @@ impl Planner<'_> {
         kernel
     }
 
+    fn convolution(&mut self, call: u32) -> Option<Convolution> {
+        let call = &self.p.calls[call as usize];
+        let args = convolution::args_of(call)?;
+        let rank = self.p.sizes(args.input).len() - 2;
+        let spread = |list: &[i64]| match list {
+            [one] => Dims::from_elem(*one, rank),
+            _ => Dims::from_slice(list),
+        };
+        // the elements of the channels, without the other dimensions
+        let channels = |view: BufferView| BufferView {
+            sizes: Dims::from_slice(&view.sizes[1..2]),
+            strides: Dims::from_slice(&[1]),
+            ..view
+        };
+        let follow = (call.follow.iter().flatten())
+            .map(|f| match f {
+                Follow::Add(v) => Follow::Add(self.operand(*v)),
+                f => f.map(|v| channels(self.operand(v))),
+            })
+            .collect();
+        Some(Convolution {
+            input: self.operand(args.input),
+            weight: self.operand(args.weight),
+            bias: args.bias.map(|b| self.operand(b)),
+            out: self.result(call.results[0]),
+            stride: spread(&args.stride),
+            padding: spread(&args.padding),
+            dilation: spread(&args.dilation),
+            groups: args.groups,
+            follow,
+            pack_weight: matmul::is_weight(self.p, demanded(self.p, args.weight, self.strides)),
+        })
+    }
+
     fn product(&mut self, v: V) -> Option<Matmul> {
         let Def::Matmul(product) = self.p.def(v) else {
             return None;
@@ -396,7 +436,7 @@ impl Planner<'_> {
         let mut step_of_value: HashMap<V, usize> = HashMap::new();
         for t in &todo {
             let at = steps.len();
-            steps.push(match t {
+            let step = match t {
                 Todo::Kernel(i) => {
                     step_of_group.insert(*i, at);
                     let emitted = groups[*i].take().unwrap_or_default();
@@ -411,6 +451,15 @@ impl Planner<'_> {
                 }
                 Todo::Call(c) => {
                     let call = &self.p.calls[*c as usize];
+                    if call.follow.is_some() {
+                        let v = call.results[0];
+                        step_of_value.insert(v, at);
+                        let step = self
+                            .convolution(*c)
+                            .ok_or_else(|| ScheduleError::Unschedulable { node: self.name(v) })?;
+                        steps.push(Step::Extern(Extern::Convolution(step)));
+                        continue;
+                    }
                     let site = call.node.and_then(|n| self.site(n));
                     for r in &call.results {
                         step_of_value.insert(*r, at);
@@ -429,7 +478,8 @@ impl Planner<'_> {
                         site,
                     })
                 }
-            });
+            };
+            steps.push(step);
         }
         let arena_bytes = self.place(spans, &steps);
         let mut schedule = Schedule {

@@ -4,7 +4,7 @@
 //! computed from elements of other values, so a kernel is made by asking for an element at a
 //! symbolic index: views become index arithmetic and producers are inlined on the way.
 
-use super::loops::{Activation, BinaryOp, CompareOp, ReduceOp, UnaryOp};
+use super::loops::{Activation, BinaryOp, CompareOp, Follow, ReduceOp, UnaryOp};
 use crate::ir::graph::NodeId;
 use crate::ir::view::Affine;
 use crate::ir::{Arg, TensorMeta};
@@ -262,6 +262,8 @@ pub(crate) struct OpaqueCall {
     /// For a call without results, a single value without elements that represents the call.
     pub(crate) results: Vec<V>,
     pub(crate) metas: Vec<TensorMeta>,
+    /// For a convolution that the plan computes itself: what is done to the result.
+    pub(crate) follow: Option<Vec<Follow<V>>>,
     /// The graph node that it came from.
     pub(crate) node: Option<NodeId>,
 }
@@ -269,7 +271,8 @@ pub(crate) struct OpaqueCall {
 impl OpaqueCall {
     /// The values that must exist when the call is made.
     pub(crate) fn waits_for(&self) -> impl Iterator<Item = V> + '_ {
-        self.inputs.iter().copied().chain(self.after.iter().copied())
+        let follow = self.follow.iter().flatten().filter_map(Follow::operand);
+        self.inputs.iter().chain(&self.after).chain(follow).copied()
     }
 }
 

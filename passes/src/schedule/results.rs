@@ -114,6 +114,7 @@ fn copied(p: &mut Program, v: V, meta: &TensorMeta) -> V {
         args: vec![Arg::Tensor(0), Arg::None],
         inputs: vec![v],
         after: Vec::new(),
+        follow: None,
         results: vec![copy],
         metas: vec![TensorMeta { sizes, ..meta.clone() }],
         node: None,

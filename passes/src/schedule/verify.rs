@@ -226,10 +226,56 @@ fn verify_extern(s: &Schedule, e: &Extern) -> Result<(), String> {
                 || "sizes of the product do not fit".to_string(),
             )
         }
+        Extern::Convolution(c) => verify_convolution(s, c),
         Extern::Op { inputs, outputs, .. } => {
             inputs.iter().chain(outputs).try_for_each(|v| verify_view(s, v))
         }
     }
+}
+
+/// The kernel relies on all of it.
+fn verify_convolution(s: &Schedule, c: &Convolution) -> Result<(), String> {
+    let dense = |v: &BufferView| layout::is_contiguous(&v.sizes, &v.strides);
+    for v in c.reads().chain([&c.out]) {
+        verify_view(s, v)?;
+        check(dense(v) && v.dtype == c.out.dtype, || {
+            format!("{v} is not dense, or of another dtype")
+        })?;
+    }
+    let (x, w, y) = (&c.input.sizes, &c.weight.sizes, &c.out.sizes);
+    let rank = x.len();
+    check((3..=5).contains(&rank) && w.len() == rank && y.len() == rank, || "ranks differ".into())?;
+    let numbers = [&c.stride, &c.padding, &c.dilation];
+    check(numbers.iter().all(|n| n.len() == rank - 2), || "numbers are missing".into())?;
+    let fits = (0..rank - 2).all(|d| {
+        let (stride, padding, dilation) = (c.stride[d], c.padding[d], c.dilation[d]);
+        let reach = (w[d + 2] - 1).checked_mul(dilation).zip(padding.checked_mul(2));
+        let room = reach.and_then(|(reach, around)| {
+            x[d + 2].checked_add(around)?.checked_sub(reach)?.checked_sub(1)
+        });
+        stride > 0
+            && padding >= 0
+            && dilation > 0
+            && w[d + 2] > 0
+            && room.is_some_and(|room| room >= 0 && y[d + 2] == room / stride + 1)
+    });
+    let groups = c.groups;
+    check(
+        fits && groups > 0
+            && y[0] == x[0]
+            && y[1] == w[0]
+            && w[0] % groups == 0
+            && w[1].checked_mul(groups) == Some(x[1]),
+        || "sizes of the convolution do not fit".into(),
+    )?;
+    let per_channel = |v: &BufferView| v.sizes[..] == [y[1]];
+    check(c.bias.as_ref().is_none_or(per_channel), || "sizes of the bias do not fit".into())?;
+    let follow = c.follow.iter().all(|f| match f {
+        Follow::Scale(v) | Follow::Shift(v) => per_channel(v),
+        Follow::Add(v) => v.sizes == *y,
+        Follow::Activation(_) => true,
+    });
+    check(follow, || "sizes of what follows do not fit".into())
 }
 
 fn verify_places(s: &Schedule) -> Result<(), ScheduleViolation> {

@@ -1,5 +1,6 @@
 //! Steps that are not generated code: runtime kernels, called by the generated function.
 
+use super::convolution::ConvolutionStep;
 use super::matmul::MatmulStep;
 use super::place::{HostState, Located};
 use super::{ExternError, Panicked, PlanError};
@@ -97,6 +98,7 @@ pub(super) struct ExternStep {
 
 enum Work {
     Matmul(Box<MatmulStep>),
+    Convolution(Box<ConvolutionStep>),
     Op {
         op: Op,
         kernel: ExternFn,
@@ -121,14 +123,21 @@ pub(super) fn resolve(
             out.push(None);
             continue;
         };
+        let like = like.and_then(|like| Some(&like.get(step)?.as_deref()?.work));
         let work = match e {
             Extern::Matmul(m) => {
                 let mut product = MatmulStep::new(schedule, m, step)?;
-                let like = like.and_then(|like| like.get(step)?.as_deref());
-                if let Some(ExternStep { work: Work::Matmul(other), .. }) = like {
+                if let Some(Work::Matmul(other)) = like {
                     product.share(other);
                 }
                 Work::Matmul(Box::new(product))
+            }
+            Extern::Convolution(c) => {
+                let mut convolution = ConvolutionStep::new(schedule, c);
+                if let Some(Work::Convolution(other)) = like {
+                    convolution.share(other);
+                }
+                Work::Convolution(Box::new(convolution))
             }
             Extern::Op { op, args, inputs, outputs, unread, site } => {
                 let kernel = registry
@@ -157,6 +166,10 @@ impl ExternStep {
     fn run(&self, run: &RunContext, host: &HostState<'_>) -> Result<(), PlanError> {
         match &self.work {
             Work::Matmul(m) => m.run(self.step, run, host),
+            Work::Convolution(c) => {
+                c.run(run, host);
+                Ok(())
+            }
             Work::Op { op, kernel, args, inputs, outputs, unread, site } => {
                 let inputs: Vec<View<'_>> = inputs
                     .iter()
@@ -212,6 +225,7 @@ pub(super) extern "C" fn run_step(descriptor: *const u8, context: *const RunCont
         Err(payload) => {
             let (op, site) = match &step.work {
                 Work::Matmul(_) => ("matmul", None),
+                Work::Convolution(_) => (Op::convolution.name(), None),
                 Work::Op { op, site, .. } => (op.name(), *site),
             };
             let message = crate::panic_text(&*payload).to_string();

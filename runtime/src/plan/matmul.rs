@@ -2,12 +2,13 @@
 //! otherwise.
 
 use super::PlanError;
+use super::packed::Packed;
 use super::place::{HostState, Located};
 use crate::cpu::jit::RunContext;
 use crate::cpu::kernels::matmul::{
     Epilogue, MatMut, MatRef, MatmulError, PackedB, Scaling, bmm, finish, matmul_packed_strided,
 };
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use straightline_passes::ir::{DType, Scalar};
 use straightline_passes::schedule::loops::{Activation, Matmul, Schedule};
 
@@ -19,14 +20,6 @@ struct Operand {
     batch: Vec<i64>,
     rows: isize,
     cols: isize,
-}
-
-/// The values of a right factor that the last call read, and the panels that were made of them.
-/// Values that differ from call to call, as weights in training, are not worth panels of their own.
-struct Packed {
-    ptr: usize,
-    version: u64,
-    factor: Option<Arc<PackedB>>,
 }
 
 pub(super) struct MatmulStep {
@@ -43,7 +36,7 @@ pub(super) struct MatmulStep {
     activation: Activation,
     residual: Option<Operand>,
     /// Present where the right factor is packed.
-    cache: Option<Arc<RwLock<Option<Packed>>>>,
+    cache: Option<Packed<PackedB>>,
 }
 
 fn operand(view: Located, what: &str, step: usize) -> Result<Operand, PlanError> {
@@ -109,7 +102,7 @@ impl MatmulStep {
             && this.residual.as_ref().is_none_or(rows_contiguous)
             && this.bias.as_ref().is_none_or(|b| b.1 == 1 || this.n <= 1);
         if packable {
-            this.cache = Some(Arc::default());
+            this.cache = Some(Packed::default());
         }
         Ok(this)
     }
@@ -193,7 +186,7 @@ impl MatmulStep {
         let error = |source| PlanError::Matmul { step, source };
         let (b, version) = self.b.view.resolve(run, host);
         let factor = match &self.cache {
-            Some(cache) => self.packed(cache, b, version).map_err(error)?,
+            Some(cache) => self.packed(cache, (b, version)).map_err(error)?,
             None => None,
         };
         if let Some(factor) = factor {
@@ -217,36 +210,20 @@ impl MatmulStep {
     /// The packed right factor for these values, unless packing is not worth it.
     fn packed(
         &self,
-        cache: &RwLock<Option<Packed>>,
-        ptr: *mut u8,
-        version: u64,
+        cache: &Packed<PackedB>,
+        values: (*mut u8, u64),
     ) -> Result<Option<Arc<PackedB>>, MatmulError> {
-        let values = (ptr as usize, version);
-        if let Some(p) = &*cache.read().unwrap_or_else(PoisonError::into_inner)
-            && (p.ptr, p.version) == values
-            && let Some(factor) = &p.factor
-        {
-            return Ok(Some(factor.clone()));
-        }
-        let mut cache = cache.write().unwrap_or_else(PoisonError::into_inner);
-        let changed = cache.as_ref().is_some_and(|p| (p.ptr, p.version) != values);
-        let old = cache.take().and_then(|p| p.factor);
-        let factor = if changed && !self.finishes() {
-            None
-        } else if let Some(mut old) = old
-            && let Some(panels) = Arc::get_mut(&mut old)
-        {
-            // SAFETY: the schedule's view of the parameter, valid by the contract of `Plan::run`.
-            unsafe { panels.repack(ptr, self.b.rows, self.b.cols) };
-            Some(old)
-        } else {
+        let (ptr, (rows, cols)) = (values.0, (self.b.rows, self.b.cols));
+        cache.get(values, self.finishes(), |old| match old {
+            Some(panels) => {
+                // SAFETY: the schedule's view of the parameter, valid by the contract of
+                // `Plan::run`.
+                unsafe { panels.repack(ptr, rows, cols) };
+                Ok(None)
+            }
             // SAFETY: as above.
-            Some(Arc::new(unsafe {
-                PackedB::pack(self.dtype, self.k, self.n, ptr, self.b.rows, self.b.cols)
-            }?))
-        };
-        *cache = Some(Packed { ptr: values.0, version, factor: factor.clone() });
-        Ok(factor)
+            None => unsafe { PackedB::pack(self.dtype, self.k, self.n, ptr, rows, cols) }.map(Some),
+        })
     }
 
     /// Whether more than a bias follows the sums, which the kernel of packed factors does best.

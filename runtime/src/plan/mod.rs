@@ -50,9 +50,11 @@
 //! ```
 
 pub mod branch;
+mod convolution;
 mod error;
 mod externs;
 mod matmul;
+mod packed;
 mod place;
 mod timings;
 

@@ -248,6 +248,7 @@ impl Lowerer<'_> {
             args,
             inputs,
             after: Vec::new(),
+            follow: None,
             results: results.to_vec(),
             metas,
             node: self.p.node,

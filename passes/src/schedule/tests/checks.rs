@@ -27,7 +27,7 @@ fn blamed(plan: &Schedule, step: &Step) -> Vec<String> {
             .flat_map(|i| i.site.as_ref().map(site))
             .collect(),
         Step::Extern(Extern::Op { site: at, .. }) => at.as_ref().map(site).into_iter().collect(),
-        Step::Extern(Extern::Matmul(_)) => Vec::new(),
+        Step::Extern(Extern::Matmul(_) | Extern::Convolution(_)) => Vec::new(),
     }
 }
 

@@ -152,6 +152,29 @@ pub(super) fn eval_op(op: &str, args: &[Arg<Tensor>], dtype: DType, sizes: &[i64
                 Scalar::Float(sum).cast(dtype)
             }))
         }
+        "convolution" => {
+            let (x, w) = (tensor(0), tensor(1));
+            let [stride, padding, dilation] =
+                [3, 4, 5].map(|i| args[i].as_ints().expect("numbers"));
+            let rank = stride.len();
+            let groups = x.sizes[1] / w.sizes[1];
+            one(Tensor::from_fn(dtype, sizes, |at| {
+                let mut sum = args[2].as_tensor().map_or(0.0, |b| b.at(&at[1..2]).as_f64());
+                let group = at[1] / (w.sizes[0] / groups);
+                w.each(|tap, factor| {
+                    let mut from = vec![at[0], group * w.sizes[1] + tap[1]];
+                    from.extend(
+                        (0..rank)
+                            .map(|d| at[d + 2] * stride[d] + tap[d + 2] * dilation[d] - padding[d]),
+                    );
+                    let inside = from.iter().zip(&x.sizes).all(|(i, n)| (0..*n).contains(i));
+                    if tap[0] == at[1] && inside {
+                        sum += x.at(&from).as_f64() * factor.as_f64();
+                    }
+                });
+                Scalar::Float(sum).cast(dtype)
+            }))
+        }
         "add.Tensor" | "sub.Tensor" | "mul.Tensor" | "div.Tensor" | "maximum" | "add.Scalar" => {
             one(Tensor::from_fn(dtype, sizes, |at| {
                 let (a, b) = (element(0, at).cast(dtype), element(1, at).cast(dtype));

@@ -2,7 +2,7 @@
 
 use super::eval::{Tensor, eval_op};
 use crate::ir::Arg;
-use crate::ir::{DType, Scalar};
+use crate::ir::{DType, Scalar, layout};
 use crate::schedule::loops::*;
 use std::collections::HashMap;
 
@@ -362,20 +362,7 @@ impl Machine<'_> {
                 *x = binary(BinaryOp::Add, *x, bias.data[i % n], out.dtype);
             }
         }
-        let act = match m.activation {
-            Activation::None => None,
-            Activation::Relu => Some(UnaryOp::Relu),
-            Activation::GeluErf => Some(UnaryOp::GeluErf),
-            Activation::GeluTanh => Some(UnaryOp::GeluTanh),
-            Activation::Silu => Some(UnaryOp::Silu),
-            Activation::Tanh => Some(UnaryOp::Tanh),
-            Activation::Sigmoid => Some(UnaryOp::Sigmoid),
-        };
-        if let Some(act) = act {
-            for x in &mut out.data {
-                *x = unary(act, *x, out.dtype);
-            }
-        }
+        activate(m.activation, &mut out);
         if let Some(r) = &m.residual {
             let r = self.read(r);
             for (x, r) in out.data.iter_mut().zip(r.data) {
@@ -383,6 +370,53 @@ impl Machine<'_> {
             }
         }
         self.write(&m.out, &out);
+    }
+
+    fn convolution(&mut self, c: &Convolution) {
+        let list = |dims: &[i64]| Arg::Ints(dims.to_vec());
+        let args = [
+            Arg::Tensor(self.read(&c.input)),
+            Arg::Tensor(self.read(&c.weight)),
+            c.bias.as_ref().map_or(Arg::None, |b| Arg::Tensor(self.read(b))),
+            list(&c.stride),
+            list(&c.padding),
+            list(&c.dilation),
+        ];
+        let mut out = eval_op("aten::convolution", &args, c.out.dtype, &c.out.sizes).remove(0);
+        let (channels, plane) = (c.out.sizes[1], layout::numel(&c.out.sizes[2..]));
+        for follow in &c.follow {
+            let other = follow.operand().map(|v| self.read(v).data);
+            let (op, channel) = match follow {
+                Follow::Activation(a) => {
+                    activate(*a, &mut out);
+                    continue;
+                }
+                Follow::Scale(_) => (BinaryOp::Mul, true),
+                Follow::Shift(_) => (BinaryOp::Add, true),
+                Follow::Add(_) => (BinaryOp::Add, false),
+            };
+            let other = other.expect("an operand");
+            for (i, x) in out.data.iter_mut().enumerate() {
+                let at = if channel { i as i64 / plane % channels } else { i as i64 };
+                *x = binary(op, *x, other[at as usize], out.dtype);
+            }
+        }
+        self.write(&c.out, &out);
+    }
+}
+
+fn activate(activation: Activation, out: &mut Tensor) {
+    let op = match activation {
+        Activation::None => return,
+        Activation::Relu => UnaryOp::Relu,
+        Activation::GeluErf => UnaryOp::GeluErf,
+        Activation::GeluTanh => UnaryOp::GeluTanh,
+        Activation::Silu => UnaryOp::Silu,
+        Activation::Tanh => UnaryOp::Tanh,
+        Activation::Sigmoid => UnaryOp::Sigmoid,
+    };
+    for x in &mut out.data {
+        *x = unary(op, *x, out.dtype);
     }
 }
 
@@ -428,6 +462,7 @@ pub(super) fn run(
         match step {
             Step::Kernel(k) => m.kernel(k, backwards),
             Step::Extern(Extern::Matmul(p)) => m.product(p),
+            Step::Extern(Extern::Convolution(c)) => m.convolution(c),
             Step::Extern(Extern::Op { op, args, inputs, outputs, .. }) => {
                 let args: Vec<Arg<Tensor>> =
                     args.iter().map(|a| a.map(|i| m.read(&inputs[*i as usize]))).collect();

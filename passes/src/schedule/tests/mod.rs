@@ -2,6 +2,7 @@
 
 mod build;
 mod checks;
+mod convolutions;
 mod draws;
 mod eval;
 mod fusion;

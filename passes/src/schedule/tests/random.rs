@@ -9,6 +9,7 @@ use super::interp::{Cells, run};
 use crate::ir::graph::Graph;
 use crate::ir::{Arg, TensorMeta};
 use crate::ir::{DType, Scalar, layout};
+use crate::schedule::loops::Schedule;
 use crate::schedule::{ScheduleOptions, schedule, verify_schedule};
 use generate::{Gen, Rng};
 
@@ -61,15 +62,20 @@ fn check(seed: u64, options: &ScheduleOptions) {
     if let Err(e) = verify_schedule(&plan) {
         panic!("seed {seed}: {e}\n{}\n{plan}", describe(&g));
     }
+    compare(&g, &plan, seed);
+}
+
+/// The plan computes what the graph says, on operands made from the seed.
+pub(super) fn compare(g: &Graph, plan: &Schedule, seed: u64) {
     let mut r = Rng(seed ^ 0xABCD);
     let mut make = |ids: &[crate::ir::graph::NodeId]| -> (Vec<Tensor>, Vec<Cells>) {
         ids.iter().map(|n| fill(&g.node(*n).results[0], &mut r)).unzip()
     };
     let (inputs, input_cells) = make(g.inputs());
     let (parameters, parameter_cells) = make(g.parameters());
-    let want = eval(&g, &inputs, &parameters);
+    let want = eval(g, &inputs, &parameters);
     for backwards in [false, true] {
-        let got = run(&plan, &input_cells, &parameter_cells, backwards);
+        let got = run(plan, &input_cells, &parameter_cells, backwards);
         assert_eq!(got.len(), want.len());
         for (i, (got, want)) in got.iter().zip(&want).enumerate() {
             assert_eq!(
@@ -81,7 +87,7 @@ fn check(seed: u64, options: &ScheduleOptions) {
                 assert!(
                     same(*a, *b),
                     "seed {seed}, result {i}, element {k}: got {a}, want {b}\n{}\n{plan}",
-                    describe(&g)
+                    describe(g)
                 );
             }
         }

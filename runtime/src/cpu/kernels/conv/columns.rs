@@ -1,6 +1,27 @@
-//! Taking an input apart into columns, and adding columns back into an input.
+//! Taking an input apart into columns, their products, and adding columns back into an input.
 
 use super::Geometry;
+use crate::cpu::kernels::matmul::{self, MatMut, MatRef, Scaling};
+use straightline_passes::ir::{DType, Scalar};
+
+/// Bytes of columns made at a time: they are read once for each few rows of the weight.
+pub(super) const BLOCK: usize = 384 << 10;
+
+/// # Safety
+///
+/// As [`matmul::gemm`].
+pub(super) unsafe fn product(
+    dtype: DType,
+    a: MatRef,
+    b: MatRef,
+    out: MatMut,
+    addend: Option<MatRef>,
+) {
+    let scaling = Scaling { addend: addend.map(|mat| (Scalar::Int(1), mat)), ..Scaling::default() };
+    // SAFETY: the caller's contract.
+    let result = unsafe { matmul::gemm(dtype, a, b, out, scaling) };
+    debug_assert!(result.is_ok(), "the sizes come from one geometry");
+}
 
 /// Element arithmetic of the kernels here: integers wrap.
 pub(super) trait Number: Copy + Default + Send + Sync + 'static {

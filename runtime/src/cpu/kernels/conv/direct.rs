@@ -8,7 +8,7 @@
 
 use super::Geometry;
 use super::columns::Number;
-use super::split::{Shared, each, scratch};
+use super::split::{Finish, Shared, each, scratch};
 use crate::cpu::kernels::matmul::offsets::{OffsetProduct, Panelled};
 
 /// Where the padded image is and how its rows lie.
@@ -121,6 +121,11 @@ impl Image {
                                         if stride == 1 {
                                             let to = out.add(lo);
                                             std::ptr::copy_nonoverlapping(from, to, hi - lo);
+                                        } else if stride == 2 {
+                                            // a constant, so that it is done by vectors
+                                            for x in 0..hi - lo {
+                                                *out.add(lo + x) = *from.add(x * 2);
+                                            }
                                         } else {
                                             for x in 0..hi - lo {
                                                 *out.add(lo + x) = *from.add(x * stride);
@@ -153,7 +158,60 @@ pub(super) fn fits(g: &Geometry) -> bool {
         && g.group_outputs() >= 4
 }
 
-/// `output = input * weight + bias`, as [`super::convolve`].
+/// How the products of a geometry are cut into parts, whatever the number of threads.
+struct Cut {
+    /// Panels of the positions, and of a part.
+    panels: usize,
+    width: usize,
+    /// Rows of a part: output channels of a group.
+    height: usize,
+}
+
+impl Cut {
+    fn new<T: Panelled>(g: &Geometry, image: &Image) -> Cut {
+        let outputs = g.group_outputs();
+        let panels = image.end(g).div_ceil(OffsetProduct::<T>::panel());
+        // A few panels at a time; where there are few of them, some rows of the weight at a time.
+        let width = panels.div_ceil(16).clamp(1, 8);
+        let columns = panels.div_ceil(width);
+        let height = if columns >= 8 {
+            outputs
+        } else {
+            outputs.div_ceil(8 / columns).next_multiple_of(12).min(outputs)
+        };
+        Cut { panels, width, height }
+    }
+}
+
+/// Rows of weights that are packed together.
+pub(super) fn height<T: Number + Panelled>(g: &Geometry) -> usize {
+    Cut::new::<T>(g, &Image::new(g)).height
+}
+
+/// The weight in the order in which the products read it: for each tile of rows, the steps, in each
+/// step the rows.
+pub(super) fn pack<T: Number + Panelled>(g: &Geometry, weight: &[T], to: &mut [T]) {
+    let height = height::<T>(g);
+    let k = g.group_inputs() * g.taps();
+    for group in 0..g.groups {
+        for m0 in (0..g.group_outputs()).step_by(height) {
+            let m1 = g.group_outputs().min(m0 + height);
+            OffsetProduct::<T>::tiles((m0, m1), |row, end| {
+                let tile =
+                    (group * g.group_outputs() + row) * k..(group * g.group_outputs() + end) * k;
+                let (from, to) = (&weight[tile.clone()], &mut to[tile]);
+                for (p, step) in to.chunks_exact_mut(end - row).enumerate() {
+                    for (i, to) in step.iter_mut().enumerate() {
+                        *to = from[i * k + p];
+                    }
+                }
+            });
+        }
+    }
+}
+
+/// `output = input * weight + bias`, as [`super::convolve`]. The weight may be `packed`. `finish` is
+/// called for each run of outputs that has been written.
 ///
 /// # Safety
 ///
@@ -161,9 +219,10 @@ pub(super) fn fits(g: &Geometry) -> bool {
 pub(super) unsafe fn forward<T: Number + Panelled>(
     g: &Geometry,
     input: Shared<T>,
-    weight: Shared<T>,
+    (weight, packed): (Shared<T>, bool),
     bias: Shared<T>,
     output: Shared<T>,
+    finish: Option<Finish<'_>>,
 ) {
     let image = Image::new(g);
     let (inputs, outputs) = (g.group_inputs(), g.group_outputs());
@@ -172,15 +231,8 @@ pub(super) unsafe fn forward<T: Number + Panelled>(
     let (plane, positions) = (g.input_plane(), g.output_plane());
     let channel = image.channel();
     let n = image.end(g);
-    let panels = n.div_ceil(OffsetProduct::<T>::panel());
-    // A few panels at a time; where there are few of them, some rows of the weight at a time.
-    let width = panels.div_ceil(16).clamp(1, 8);
+    let Cut { panels, width, height } = Cut::new::<T>(g, &image);
     let columns = panels.div_ceil(width);
-    let height = if columns >= 8 {
-        outputs
-    } else {
-        outputs.div_ceil(8 / columns).next_multiple_of(12).min(outputs)
-    };
     let rows = outputs.div_ceil(height);
     let run = |base: Shared<T>, n_image: usize, group: usize, part: usize| {
         let (row, column) = (part / columns, part % columns);
@@ -188,6 +240,7 @@ pub(super) unsafe fn forward<T: Number + Panelled>(
         let first = group * outputs;
         let product = OffsetProduct {
             a: weight.at(first * k).cast_const(),
+            packed,
             b: base.at(0).cast_const(),
             offsets: &offsets,
             n,
@@ -226,8 +279,22 @@ pub(super) unsafe fn forward<T: Number + Panelled>(
                 }
             };
         let panels = (column * width, panels.min((column + 1) * width));
+        let m1 = outputs.min(m0 + height);
         // SAFETY: the caller's contract; the image reaches as far as the offsets and positions do.
-        unsafe { product.run((m0, outputs.min(m0 + height)), panels, &store) };
+        unsafe { product.run((m0, m1), panels, &store) };
+        let Some(finish) = finish else { return };
+        // the outputs before a position
+        let before = |at: usize| {
+            let (line, x) = (at / pitch, at % pitch);
+            let (d, h) = (line / image.sizes[1], line % image.sizes[1]);
+            let whole = (d * out_height + h.min(out_height)) * out_width;
+            whole + if h < out_height { x.min(out_width) } else { 0 }
+        };
+        let panel = OffsetProduct::<T>::panel();
+        let (begin, end) = (before(panels.0 * panel), before(n.min(panels.1 * panel)));
+        for row in m0..m1 {
+            finish(n_image, first + row, (begin, end - begin));
+        }
     };
     let work = outputs * k * n;
     let parts = rows * columns;

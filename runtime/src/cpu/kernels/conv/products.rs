@@ -1,15 +1,16 @@
 //! The three products of a convolution, and how they are split over threads.
 
-use super::columns::{Number, put, take};
-use super::split::{Shared, each, scratch};
-use super::{Geometry, depthwise, direct};
-use crate::cpu::kernels::matmul::{self, MatMut, MatRef, Scaling};
+use super::columns::{BLOCK, Number, product, put, take};
+use super::follow::{Follow, Follows};
+use super::forward::forward;
+use super::packed::Kernel;
+use super::split::{Finish, Shared, each, scratch};
+use super::{Geometry, winograd};
+use crate::cpu::kernels::matmul::{MatMut, MatRef};
 use crate::cpu::kernels::operand::{In, Out, apart, ask, row_major, same_dtype};
 use crate::cpu::kernels::{KernelError, Strided};
-use straightline_passes::ir::{DType, Scalar};
+use straightline_passes::ir::DType;
 
-/// Bytes of columns made at a time: they are read once for each few rows of the weight.
-const BLOCK: usize = 384 << 10;
 macro_rules! numbers {
     ($dtype:expr, $call:ident($($arg:expr),*)) => {
         match $dtype {
@@ -25,11 +26,11 @@ macro_rules! numbers {
     };
 }
 
-const NAME: &str = "convolution";
+pub(super) const NAME: &str = "convolution";
 
 /// The operands are row-major, of one dtype, aligned, and have as many elements as the geometry
 /// says.
-fn check(operands: &[(&Strided<'_>, usize)]) -> Result<DType, KernelError> {
+pub(super) fn check(operands: &[(&Strided<'_>, usize)]) -> Result<DType, KernelError> {
     let (first, _) = operands[0];
     for (t, numel) in operands {
         same_dtype(NAME, &[first, t])?;
@@ -67,7 +68,7 @@ pub fn convolve(
     ])?;
     let (from, by, plus) = (input.ptr.cast_const(), weight.ptr.cast_const(), pointer(bias));
     // SAFETY: dense operands of the geometry's sizes, as has been checked.
-    unsafe { numbers!(dtype, forward(dtype, g, from, by, plus, output.ptr)) }
+    unsafe { numbers!(dtype, forward(dtype, g, from, Kernel::At(by), plus, output.ptr, None)) }
     Ok(())
 }
 
@@ -116,111 +117,45 @@ pub fn weight_gradient(
 
 /// # Safety
 ///
-/// As [`matmul::gemm`].
-unsafe fn product(dtype: DType, a: MatRef, b: MatRef, out: MatMut, addend: Option<MatRef>) {
-    let scaling = Scaling { addend: addend.map(|mat| (Scalar::Int(1), mat)), ..Scaling::default() };
-    // SAFETY: the caller's contract.
-    let result = unsafe { matmul::gemm(dtype, a, b, out, scaling) };
-    debug_assert!(result.is_ok(), "the sizes come from one geometry");
-}
-
-/// Output positions of a block of columns.
-fn block_of<T>(k: usize, positions: usize) -> usize {
-    let fit = BLOCK / (k * size_of::<T>()).max(1);
-    (fit / 32 * 32).max(16).min(positions.max(1))
-}
-
-/// # Safety
-///
-/// As [`convolve`].
-unsafe fn forward<T: Number>(
+/// As [`scatter`].
+unsafe fn backward<T: Number>(
     dtype: DType,
     g: &Geometry,
-    input: *const u8,
+    output: *const u8,
     weight: *const u8,
     bias: *const u8,
-    output: *mut u8,
+    input: *mut u8,
 ) {
-    let (weight, bias) = (weight.cast::<T>(), bias.cast::<T>());
-    let (input, output) = (Shared(input.cast_mut().cast::<T>()), Shared(output.cast::<T>()));
-    let (weight, bias) = (Shared(weight.cast_mut()), Shared(bias.cast_mut()));
-    let (plane, positions) = (g.input_plane(), g.output_plane());
-    let (inputs, outputs) = (g.group_inputs(), g.group_outputs());
-    let k = inputs * g.taps();
-    if g.batch * g.out_channels * positions == 0 {
-        return;
-    }
-    let work = g.batch * g.out_channels * positions * k;
-    if g.is_depthwise() {
-        each(g.batch * g.out_channels, work, &|i| {
-            let (n, o) = (i / g.out_channels, i % g.out_channels);
-            let c = o / outputs;
-            // SAFETY: the caller's contract; each call writes a plane of its own.
-            unsafe {
-                let bias = if bias.0.is_null() { T::default() } else { *bias.at(o) };
-                depthwise::channel(
-                    g,
-                    input.at((n * g.in_channels + c) * plane),
-                    weight.at(o * k),
-                    bias,
-                    output.at(i * positions),
-                );
-            }
-        });
-        return;
-    }
-    let pointwise = g.is_pointwise();
-    if !pointwise && direct::fits(g) {
-        // SAFETY: the caller's contract; the types are the same where the dtypes are.
-        unsafe {
-            match dtype {
-                DType::F32 => {
-                    let [x, w, b, y] = [input, weight, bias, output].map(|p| Shared(p.0.cast()));
-                    return direct::forward::<f32>(g, x, w, b, y);
-                }
-                DType::F64 => {
-                    let [x, w, b, y] = [input, weight, bias, output].map(|p| Shared(p.0.cast()));
-                    return direct::forward::<f64>(g, x, w, b, y);
-                }
-                _ => {}
-            }
+    let shape = if dtype == DType::F32 { winograd::Shape::backward(g) } else { None };
+    let Some(shape) = shape else {
+        // SAFETY: the caller's contract.
+        return unsafe { spread_out::<T>(dtype, g, output, weight, bias, input) };
+    };
+    let (from, to) = (Shared(output.cast_mut().cast::<f32>()), Shared(input.cast::<f32>()));
+    let source = winograd::Source::Taps(shape.backward_taps(weight.cast()));
+    let shift = [Follow::Shift(bias)];
+    let follows = Follows { each: &shift, channels: g.in_channels, plane: g.input_plane() };
+    let finish = |image: usize, channel: usize, run: (usize, usize)| {
+        // SAFETY: elements that were just written, and the bias of the channels.
+        unsafe { follows.apply(to.at(0), (image, channel), run) }
+    };
+    let finish: Option<Finish<'_>> = if bias.is_null() { None } else { Some(&finish) };
+    // SAFETY: the caller's contract.
+    unsafe {
+        for n in winograd::run(&shape, from, source, to, finish) {
+            let one = Geometry { batch: 1, ..g.clone() };
+            let (output, input) = (from.at(n * one.outputs()), to.at(n * one.inputs()));
+            spread_out::<T>(dtype, &one, output.cast_const().cast(), weight, bias, input.cast());
         }
     }
-    let block = if pointwise { positions } else { block_of::<T>(k, positions) };
-    let blocks = positions.div_ceil(block);
-    each(g.batch * g.groups * blocks, work, &|i| {
-        let (image, begin) = (i / blocks, i % blocks * block);
-        let end = positions.min(begin + block);
-        let (n, group) = (image / g.groups, image % g.groups);
-        let source = input.at((n * g.in_channels + group * inputs) * plane);
-        let first = group * outputs;
-        let a = MatRef::row_major(weight.at(first * k).cast_const().cast(), outputs, k);
-        let target = output.at((n * g.out_channels + first) * positions + begin);
-        let c = MatMut::new(target.cast(), (outputs, end - begin), (positions as isize, 1));
-        let addend = (!bias.0.is_null()).then(|| {
-            let bias = bias.at(first).cast_const().cast();
-            MatRef::new(bias, (outputs, end - begin), (1, 0))
-        });
-        // SAFETY: the caller's contract; each call writes positions of its own.
-        unsafe {
-            if pointwise {
-                let b = MatRef::row_major(source.cast_const().cast(), k, positions);
-                product(dtype, a, b, c, addend);
-            } else {
-                scratch(k * (end - begin), |columns: *mut T| {
-                    take(g, source, inputs, (begin, end), columns);
-                    let b = MatRef::row_major(columns.cast_const().cast(), k, end - begin);
-                    product(dtype, a, b, c, addend);
-                });
-            }
-        }
-    });
 }
 
+/// Columns, and their sums at the elements of the input.
+///
 /// # Safety
 ///
 /// As [`scatter`].
-unsafe fn backward<T: Number>(
+unsafe fn spread_out<T: Number>(
     dtype: DType,
     g: &Geometry,
     output: *const u8,

@@ -28,21 +28,29 @@ pub(super) fn each(count: usize, work: usize, f: &(dyn Fn(usize) + Sync)) {
     }
 }
 
-/// Memory for `len` elements of any content, kept by the thread for its next convolution.
+/// Memory for `len` elements of any content on a cache-line boundary, kept by the thread for its
+/// next convolution. Calls may be nested: each gets memory of its own.
 pub(super) fn scratch<T>(len: usize, f: impl FnOnce(*mut T)) {
-    use std::cell::Cell;
+    use std::cell::RefCell;
+    #[derive(Clone, Copy)]
+    #[repr(C, align(64))]
+    struct Line([u8; 64]);
     /// The largest buffer that a thread keeps; larger ones are freed.
     const KEEP: usize = 16 << 20;
     thread_local! {
-        static KEPT: Cell<Vec<[u64; 8]>> = const { Cell::new(Vec::new()) };
+        /// Those of the outer calls last.
+        static KEPT: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
     }
     let lines = (len * size_of::<T>()).div_ceil(64);
-    let mut memory = KEPT.take();
+    let mut memory = KEPT.with_borrow_mut(Vec::pop).unwrap_or_default();
     if memory.len() < lines {
-        memory = vec![[0; 8]; lines];
+        memory = vec![Line([0; 64]); lines];
     }
     f(memory.as_mut_ptr().cast());
     if memory.len() * 64 <= KEEP {
-        KEPT.set(memory);
+        KEPT.with_borrow_mut(|kept| kept.push(memory));
     }
 }
+
+/// What is done with finished outputs: `(image, channel, (first element of the plane, count))`.
+pub(super) type Finish<'a> = &'a (dyn Fn(usize, usize, (usize, usize)) + Sync);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cpu::kernels::operand::tests::{input, output};
+use straightline_passes::ir::DType;
 
 fn numbers(n: usize, seed: usize) -> Vec<f64> {
     (0..n).map(|i| ((i * 7 + seed * 13) % 11) as f64 - 5.0).collect()
@@ -44,7 +45,7 @@ fn every(g: &Geometry, mut f: impl FnMut(usize, usize, usize)) {
     }
 }
 
-fn geometry(
+pub(super) fn geometry(
     (batch, groups, inputs, outputs): (usize, usize, usize, usize),
     input: [usize; 3],
     kernel: [usize; 3],
@@ -77,6 +78,9 @@ fn geometries() -> Vec<Geometry> {
         geometry((2, 1, 5, 3), [1, 4, 6], [1; 3], [1; 3], [0; 3], [1; 3]),
         geometry((1, 1, 2, 3), [5, 4, 6], [2, 3, 3], [2, 1, 1], [1, 0, 2], [2, 1, 2]),
         geometry((1, 1, 70, 13), [1, 30, 70], [1, 3, 3], [1; 3], [0, 1, 1], [1; 3]),
+        geometry((2, 1, 33, 37), [1, 9, 8], [1, 3, 3], [1; 3], [0, 1, 0], [1; 3]),
+        geometry((1, 2, 6, 34), [1, 30, 31], [1, 3, 3], [1, 2, 2], [0, 1, 1], [1; 3]),
+        geometry((1, 1, 3, 20), [1, 37, 40], [1, 7, 7], [1, 2, 2], [0, 3, 3], [1; 3]),
     ]
 }
 
@@ -130,7 +134,88 @@ fn gradients_are_the_sums() {
     }
 }
 
+/// Packed weights and operations in the kernel change no bit.
+#[test]
+fn packed_weights_and_what_follows_give_the_same_bits() {
+    use straightline_passes::schedule::loops::Activation;
+    macro_rules! check {
+        ($t:ty, $dtype:expr, $g:expr) => {{
+            let g = $g;
+            let odd = |n: usize, seed: usize| -> Vec<$t> {
+                numbers(n, seed).iter().map(|x| (*x / 7.0) as $t).collect()
+            };
+            let (x, w) = (odd(g.inputs(), 1), odd(g.weights(), 2));
+            let [b, scale, shift] = [3, 4, 5].map(|seed| odd(g.out_channels, seed));
+            let other = odd(g.outputs(), 6);
+            let at = |v: &[$t]| v.as_ptr().cast::<u8>();
+            let follows: [&[Follow]; 4] = [
+                &[],
+                &[
+                    Follow::Scale(at(&scale)),
+                    Follow::Shift(at(&shift)),
+                    Follow::Activation(Activation::Relu),
+                ],
+                &[
+                    Follow::Scale(at(&scale)),
+                    Follow::Shift(at(&shift)),
+                    Follow::Add(at(&other)),
+                    Follow::Activation(Activation::Relu),
+                ],
+                &[
+                    Follow::Activation(Activation::Relu),
+                    Follow::Add(at(&other)),
+                    Follow::Shift(at(&shift)),
+                    Follow::Scale(at(&scale)),
+                ],
+            ];
+            let mut want = vec![0.0; g.outputs()];
+            convolve(&g, input(&x), input(&w), Some(input(&b)), output(&mut want)).unwrap();
+            for follow in follows {
+                let mut want = want.clone();
+                for f in follow {
+                    for (i, y) in want.iter_mut().enumerate() {
+                        let c = i / g.output_plane() % g.out_channels;
+                        *y = match f {
+                            Follow::Scale(_) => *y * scale[c],
+                            Follow::Shift(_) => *y + shift[c],
+                            Follow::Add(_) => *y + other[i],
+                            Follow::Activation(_) => y.max(0.0),
+                        };
+                    }
+                }
+                // SAFETY: vectors of the geometry's sizes.
+                unsafe {
+                    let packed =
+                        PackedForm::of($dtype, &g).map(|form| PackedKernel::new(&form, &g, at(&w)));
+                    for packed in [None, packed.as_ref()] {
+                        let mut got = vec![9.0; want.len()];
+                        let output = got.as_mut_ptr().cast();
+                        let operands =
+                            Operands { input: at(&x), weight: at(&w), bias: at(&b), output };
+                        convolve_packed($dtype, &g, operands, packed, follow);
+                        assert_eq!(got, want, "{} {g:?} {follow:?}", packed.is_some());
+                    }
+                }
+            }
+        }};
+    }
+    for g in geometries() {
+        check!(f32, DType::F32, g.clone());
+        check!(f64, DType::F64, g);
+    }
+}
+
 /// `cargo test --release -p straightline-runtime conv::tests::speed -- --ignored --nocapture`
+#[test]
+fn images_of_other_sizes_take_the_same_packed_weight() {
+    let at = |batch: usize, size: usize| {
+        let g = geometry((batch, 1, 64, 64), [1, size, size], [1, 3, 3], [1; 3], [0, 1, 1], [1; 3]);
+        PackedForm::of(DType::F32, &g)
+    };
+    assert!(at(1, 56).is_some());
+    assert_eq!(at(1, 56), at(3, 40));
+}
+
 #[test]
 #[ignore = "a measurement"]
 fn speed() {

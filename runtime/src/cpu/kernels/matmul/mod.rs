@@ -75,6 +75,7 @@ pub(super) mod offsets;
 mod pack;
 pub mod packed;
 mod scaling;
+pub(super) mod single;
 mod view;
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ use super::micro::{Native, Tile};
 pub(in crate::cpu::kernels) struct OffsetProduct<'a, T> {
     /// Dense rows of `offsets.len()` elements.
     pub(in crate::cpu::kernels) a: *const T,
+    /// Whether each of the [`tiles`](OffsetProduct::tiles) has its rows innermost instead.
+    pub(in crate::cpu::kernels) packed: bool,
     /// Where the offsets count from.
     pub(in crate::cpu::kernels) b: *const T,
     /// In elements.
@@ -38,6 +40,24 @@ impl<T: Panelled> OffsetProduct<'_, T> {
         T::kernels().panel
     }
 
+    /// Calls `f` for the tiles that rows `m0..m1` are computed in: `begin..end`.
+    pub(in crate::cpu::kernels) fn tiles(
+        (m0, m1): (usize, usize),
+        mut f: impl FnMut(usize, usize),
+    ) {
+        let rows = m1 - m0;
+        let tiles = rows.div_ceil(T::kernels().max_rows()).max(1);
+        let (base, extra) = (rows / tiles, rows % tiles);
+        let mut row = m0;
+        for t in 0..tiles {
+            let height = base + (t < extra) as usize;
+            if height > 0 {
+                f(row, row + height);
+            }
+            row += height;
+        }
+    }
+
     /// Computes panels `p0..p1` of rows `m0..m1`, each tile of which goes to `store`.
     ///
     /// # Safety
@@ -54,10 +74,7 @@ impl<T: Panelled> OffsetProduct<'_, T> {
         let kernels = T::kernels();
         let panel = kernels.panel;
         let k = self.offsets.len();
-        let rows = m1 - m0;
-        let tiles = rows.div_ceil(kernels.max_rows()).max(1);
-        let (base, extra) = (rows / tiles, rows % tiles);
-        let tallest = base + (extra > 0) as usize;
+        let tallest = (m1 - m0).div_ceil((m1 - m0).div_ceil(kernels.max_rows()).max(1));
         let whole = self.n / panel;
         let mut sums = Sums([T::ZERO; TILE]);
         let width = 4 * panel;
@@ -76,17 +93,14 @@ impl<T: Panelled> OffsetProduct<'_, T> {
             };
             let col = p * panel;
             let cols = (self.n - col).min(count * panel);
-            let mut row = m0;
-            for t in 0..tiles {
-                let height = base + (t < extra) as usize;
-                if height == 0 {
-                    continue;
-                }
+            Self::tiles((m0, m1), |row, end| {
+                let height = end - row;
+                let (a_row, a_step) = if self.packed { (1, height) } else { (k, 1) };
                 let tile = Tile {
                     k,
                     a: self.a.wrapping_add(row * k),
-                    a_row: k as isize,
-                    a_step: 1,
+                    a_row: a_row as isize,
+                    a_step: a_step as isize,
                     b: self.b.wrapping_add(col),
                     b_step: 0,
                     b_panel: panel as isize,
@@ -102,9 +116,8 @@ impl<T: Panelled> OffsetProduct<'_, T> {
                 // SAFETY: the caller's contract; the tile fits `sums`, and the table has its
                 // height.
                 unsafe { table[height - 1](&tile) };
-                store(sums.0.as_ptr(), count * panel, (row, row + height), (col, col + cols));
-                row += height;
-            }
+                store(sums.0.as_ptr(), count * panel, (row, end), (col, col + cols));
+            });
             p += count;
         }
     }

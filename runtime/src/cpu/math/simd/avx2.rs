@@ -1,8 +1,8 @@
 //! 256-bit vectors of AVX2 with FMA; masks are vectors of all-ones and all-zeros lanes.
 
 use super::isa::Isa;
-use super::table::{functions, implement, scalar_calls};
-use super::vector::Simd;
+use super::table::{functions, implement, scalar_calls, transpose_in_memory};
+use super::vector::{MAX_LANES, Simd};
 use super::x86::{register, vectors, with_modes};
 use crate::cpu::math::{Prims, ScalarFn1, ScalarFn2, Width};
 use std::arch::x86_64::*;
@@ -74,6 +74,22 @@ mod f32x8 {
         _mm256_movemask_ps
     );
     functions! {
+        fn transpose(rows: &mut [__m256; MAX_LANES]) {
+            // squares of four within the halves, then the halves
+            for four in rows[..8].chunks_exact_mut(4) {
+                let (a, b) = (_mm256_unpacklo_ps(four[0], four[1]), _mm256_unpackhi_ps(four[0], four[1]));
+                let (c, d) = (_mm256_unpacklo_ps(four[2], four[3]), _mm256_unpackhi_ps(four[2], four[3]));
+                four[0] = _mm256_shuffle_ps::<0x44>(a, c);
+                four[1] = _mm256_shuffle_ps::<0xee>(a, c);
+                four[2] = _mm256_shuffle_ps::<0x44>(b, d);
+                four[3] = _mm256_shuffle_ps::<0xee>(b, d);
+            }
+            for i in 0..4 {
+                let (a, b) = (rows[i], rows[i + 4]);
+                rows[i] = _mm256_permute2f128_ps::<0x20>(a, b);
+                rows[i + 4] = _mm256_permute2f128_ps::<0x31>(a, b);
+            }
+        }
         fn ishr_s(a: __m256i, n: u32) -> __m256i { _mm256_sra_epi32(a, _mm_cvtsi32_si128(n as i32)) }
         fn first_i(n: usize) -> __m256i {
             let lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -119,6 +135,7 @@ mod f64x4 {
         _mm256_maskstore_pd,
         _mm256_movemask_pd
     );
+    transpose_in_memory!(__m256d, f64, 4);
     functions! {
         /// AVX2 lacks the instruction: the sign is filled in beside a logical shift.
         fn ishr_s(a: __m256i, n: u32) -> __m256i {

@@ -1,7 +1,7 @@
 //! 512-bit vectors of AVX-512 F and DQ, with mask registers.
 
 use super::isa::Isa;
-use super::table::{functions, implement, scalar_calls};
+use super::table::{functions, implement, scalar_calls, transpose_in_memory};
 use super::vector::{MAX_LANES, Simd};
 use super::x86::{register, vectors, with_modes};
 use crate::cpu::math::{Prims, ScalarFn1, ScalarFn2, Width};
@@ -82,6 +82,28 @@ mod f32x16 {
         _mm512_maskz_loadu_ps,
         _mm512_mask_storeu_ps
     );
+    functions! {
+        fn transpose(rows: &mut [__m512; MAX_LANES]) {
+            // squares of four within the quarters, then the quarters
+            for four in rows.chunks_exact_mut(4) {
+                let (a, b) = (_mm512_unpacklo_ps(four[0], four[1]), _mm512_unpackhi_ps(four[0], four[1]));
+                let (c, d) = (_mm512_unpacklo_ps(four[2], four[3]), _mm512_unpackhi_ps(four[2], four[3]));
+                four[0] = _mm512_shuffle_ps::<0x44>(a, c);
+                four[1] = _mm512_shuffle_ps::<0xee>(a, c);
+                four[2] = _mm512_shuffle_ps::<0x44>(b, d);
+                four[3] = _mm512_shuffle_ps::<0xee>(b, d);
+            }
+            for i in 0..4 {
+                let (a, b, c, d) = (rows[i], rows[i + 4], rows[i + 8], rows[i + 12]);
+                let (ab, cd) = (_mm512_shuffle_f32x4::<0x44>(a, b), _mm512_shuffle_f32x4::<0x44>(c, d));
+                rows[i] = _mm512_shuffle_f32x4::<0x88>(ab, cd);
+                rows[i + 4] = _mm512_shuffle_f32x4::<0xdd>(ab, cd);
+                let (ab, cd) = (_mm512_shuffle_f32x4::<0xee>(a, b), _mm512_shuffle_f32x4::<0xee>(c, d));
+                rows[i + 8] = _mm512_shuffle_f32x4::<0x88>(ab, cd);
+                rows[i + 12] = _mm512_shuffle_f32x4::<0xdd>(ab, cd);
+            }
+        }
+    }
 }
 
 mod f64x8 {
@@ -118,4 +140,5 @@ mod f64x8 {
         _mm512_maskz_loadu_pd,
         _mm512_mask_storeu_pd
     );
+    transpose_in_memory!(__m512d, f64, 8);
 }

@@ -2,8 +2,8 @@
 //! and two independent halves keep the pipes of narrow cores busy. Masks are lanes of all ones and
 //! all zeros.
 
-use super::table::{functions, implement, scalar_calls};
-use super::vector::Simd;
+use super::table::{functions, implement, scalar_calls, transpose_in_memory};
+use super::vector::{MAX_LANES, Simd};
 use crate::cpu::math::{Prims, ScalarFn1, ScalarFn2, Width};
 use std::arch::aarch64::*;
 
@@ -100,6 +100,7 @@ macro_rules! composed {
             }
             fn any(m: Pair<$mask>) -> bool { any_bit($bytes(m.0), $bytes(m.1)) }
         }
+        transpose_in_memory!(Pair<$float>, $elem, 2 * $lanes);
     };
 }
 

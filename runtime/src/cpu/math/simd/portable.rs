@@ -1,7 +1,7 @@
 //! Vectors as arrays, for machines without their own implementation; the compiler vectorises the
 //! loops if it can.
 
-use super::table::{functions, implement};
+use super::table::{functions, implement, transpose_in_memory};
 use super::vector::{Lane, MAX_LANES, Simd};
 use crate::cpu::math::{Prims, Scalar32, Scalar64, ScalarFn1, ScalarFn2, Width};
 
@@ -83,6 +83,7 @@ macro_rules! portable {
                 fn first[N](n: usize) -> [bool; N] { std::array::from_fn(|k| k < n) }
                 fn any[N](m: [bool; N]) -> bool { m.contains(&true) }
             }
+            transpose_in_memory!([$elem; N], $elem, N, N);
         }
     };
 }

@@ -125,10 +125,34 @@ macro_rules! implement {
                 // SAFETY: as for `first`.
                 unsafe { $module::any(m) }
             }
+            #[inline(always)]
+            fn transpose(&mut self, rows: &mut [Self::F; MAX_LANES]) {
+                // SAFETY: as for `first`.
+                unsafe { $module::transpose(rows) }
+            }
         }
     };
 }
 pub(super) use implement;
+
+/// Exchanges rows and columns of vectors in memory, for vectors without shuffles of their own.
+macro_rules! transpose_in_memory {
+    ($float:ty, $elem:ty, $lanes:expr $(, $n:ident)?) => {
+        functions! {
+            fn transpose $([$n])? (rows: &mut [$float; MAX_LANES]) {
+                let mut lanes = [[0.0 as $elem; MAX_LANES]; MAX_LANES];
+                for (lanes, row) in lanes.iter_mut().zip(rows.iter()).take($lanes) {
+                    store(lanes.as_mut_ptr(), *row);
+                }
+                for (i, row) in rows.iter_mut().enumerate().take($lanes) {
+                    let column: [$elem; MAX_LANES] = std::array::from_fn(|k| lanes[k][i]);
+                    *row = load(column.as_ptr());
+                }
+            }
+        }
+    };
+}
+pub(super) use transpose_in_memory;
 
 /// The methods of `Prims` that call scalar functions lane by lane.
 macro_rules! scalar_calls {

@@ -227,6 +227,18 @@ macro_rules! rest {
                 assert!(s.reduce_max(y).is_nan() && s.reduce_min(y).is_nan());
                 let none = s.first(0);
                 assert!(s.any(first) && !s.any(none));
+                let mut rows = [zero; MAX_LANES];
+                for (i, row) in rows.iter_mut().enumerate().take(n) {
+                    let row_of: Vec<$elem> = (0..n).map(|k| (100 * i + k) as $elem).collect();
+                    // SAFETY: `LANES` elements.
+                    *row = unsafe { s.load(row_of.as_ptr()) };
+                }
+                s.transpose(&mut rows);
+                for (i, row) in rows.into_iter().enumerate().take(n) {
+                    let got = s.to_array(row);
+                    let want: Vec<$elem> = (0..n).map(|k| (100 * k + i) as $elem).collect();
+                    assert_eq!(got[..n], want, "row {i}");
+                }
             }
         }
     };

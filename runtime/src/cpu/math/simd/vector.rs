@@ -46,6 +46,10 @@ pub trait Simd: Prims + Copy {
     /// Some lane is set.
     fn any(&mut self, m: Self::M) -> bool;
 
+    /// Exchanges rows and columns of the first `LANES` vectors: lane `k` of vector `i` becomes lane
+    /// `i` of vector `k`.
+    fn transpose(&mut self, rows: &mut [Self::F; MAX_LANES]);
+
     /// The lanes in order, in the first `LANES` places.
     #[inline(always)]
     fn to_array(&mut self, v: Self::F) -> [Self::Elem; MAX_LANES] {
