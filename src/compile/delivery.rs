@@ -20,6 +20,9 @@ pub(super) struct Delivery {
     pub(super) as_graph: bool,
     /// Whether the buffers are, too.
     pub(super) as_buffers: bool,
+    /// Whether that is all: the buffers are fresh, and what the function was given is what the plan
+    /// reads.
+    pub(super) plain: bool,
 }
 
 /// A buffer that a call allocates.
@@ -85,7 +88,12 @@ impl Delivery {
         let runs = !schedule.steps.is_empty() || !only_reads;
         let replaces_gradients =
             fresh.iter().any(|f| matches!(f.over, Some(Over::Gradient { .. })));
-        Delivery { fresh, restrided, replaces_gradients, runs, as_graph, as_buffers }
+        let plain = as_buffers
+            && runs
+            && traced.slots.is_empty()
+            && traced.returned == traced.outputs.len()
+            && fresh.iter().all(|f| f.over.is_none());
+        Delivery { fresh, restrided, replaces_gradients, runs, as_graph, as_buffers, plain }
     }
 }
 

@@ -20,13 +20,47 @@ use straightline_runtime::plan::ArgPtr;
 /// The tensors that a call returns, in order.
 pub(super) type Results = SmallVec<[Tensor; 4]>;
 
-fn argument(t: &Tensor) -> Result<ArgPtr> {
-    Ok(ArgPtr { ptr: t.data_ptr()?, version: t.storage().version() })
-}
-
 impl Executable {
     /// Runs the plan. The guards have been checked.
+    #[inline]
     pub(super) fn run(&self, arguments: &[&Tensor]) -> Result<Results> {
+        if self.results.plain
+            && self.training.is_none()
+            && let Some(results) = self.run_plain(arguments)?
+        {
+            return Ok(results);
+        }
+        self.run_whole(arguments)
+    }
+
+    /// Runs a plan whose buffers are the results; `None` if access to what it reads cannot be had
+    /// at once. Small functions are as fast as this is.
+    fn run_plain(&self, inputs: &[&Tensor]) -> Result<Option<Results>> {
+        let mut reads: SmallVec<[ReadGuard<'_>; 8]> = SmallVec::new();
+        let mut read: SmallVec<[ArgPtr; 8]> = SmallVec::new();
+        let parameters = self.traced.parameters.iter().map(|t| &**t);
+        for t in inputs.iter().copied().chain(parameters) {
+            let storage = t.storage();
+            match storage.try_read() {
+                Some(guard) if !t.is_reshaped() => reads.push(guard),
+                _ => return Ok(None),
+            }
+            read.push(ArgPtr { ptr: t.data_ptr()?, version: storage.version() });
+        }
+        let mut results = Results::new();
+        let mut outputs: SmallVec<[*mut u8; 4]> = SmallVec::new();
+        for Fresh { meta, derived, bytes, output, .. } in &self.results.fresh {
+            let storage = Storage::allocate(*bytes).map_err(|e| self.no_memory(*output, e))?;
+            outputs.push(storage.ptr().unwrap_or(std::ptr::null_mut()));
+            results.push(Tensor::at_beginning(storage, meta, *derived));
+        }
+        let (given, parameters) = read.split_at(inputs.len());
+        self.compute(given, parameters, &outputs)?;
+        Ok(Some(results))
+    }
+
+    /// Runs any plan.
+    fn run_whole(&self, arguments: &[&Tensor]) -> Result<Results> {
         if tape::binds(&self.traced.grads) {
             let bound = tape::bound(&self.traced.grads, arguments);
             let bound =
@@ -88,7 +122,7 @@ impl Executable {
                 fresh.push(Tensor::at_beginning(storage, meta, *derived));
             }
             if self.results.runs {
-                let ran = self.compute(inputs, &output_ptrs);
+                let ran = self.compute_on(inputs, &output_ptrs);
                 if ran.is_err() {
                     self.drop_written(arguments, &fresh);
                 }
@@ -161,23 +195,26 @@ impl Executable {
         }
     }
 
+    /// [`Executable::compute`] on tensors.
+    fn compute_on(&self, inputs: &[&Tensor], outputs: &[*mut u8]) -> Result<()> {
+        let pointer =
+            |t: &Tensor| Ok(ArgPtr { ptr: t.data_ptr()?, version: t.storage().version() });
+        let inputs: SmallVec<[ArgPtr; 8]> =
+            inputs.iter().map(|t| pointer(t)).collect::<Result<_>>()?;
+        let parameters: SmallVec<[ArgPtr; 8]> =
+            self.traced.parameters.iter().map(|t| pointer(t)).collect::<Result<_>>()?;
+        self.compute(&inputs, &parameters, outputs)
+    }
+
     /// Runs the plan. The caller has access to everything that it reads, and `outputs` are fresh, as
     /// long as the plan's buffers.
     #[inline(always)]
-    fn compute(&self, inputs: &[&Tensor], outputs: &[*mut u8]) -> Result<()> {
-        let mut input_ptrs: SmallVec<[ArgPtr; 8]> = SmallVec::new();
-        for t in inputs {
-            input_ptrs.push(argument(t)?);
-        }
-        let mut parameter_ptrs: SmallVec<[ArgPtr; 8]> = SmallVec::new();
-        for t in &self.traced.parameters {
-            parameter_ptrs.push(argument(t)?);
-        }
+    fn compute(&self, inputs: &[ArgPtr], parameters: &[ArgPtr], outputs: &[*mut u8]) -> Result<()> {
         // SAFETY: the guards of this variant say that the inputs have the dtypes, sizes and
         // strides that the plan was made for; parameters are exactly the tensors it was made
         // for, in the shapes that they had then; the borrow guards keep all others from writing
         // them meanwhile; outputs are as the caller says.
-        unsafe { self.plan.run(&input_ptrs, &parameter_ptrs, outputs) }
+        unsafe { self.plan.run(inputs, parameters, outputs) }
             .map_err(|e| failure::error(self.plan.schedule(), &self.traced.graph, e))
     }
 

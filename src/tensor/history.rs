@@ -171,6 +171,13 @@ impl Tensor {
         }
     }
 
+    /// Whether neither it nor a base takes part in anything: it wants no gradient and has no
+    /// tangent.
+    #[inline(always)]
+    pub(crate) fn takes_no_part(&self) -> bool {
+        self.0.takes_part.load(Ordering::Relaxed) == 0 && self.0.view.base.is_none()
+    }
+
     /// Sets whether the tensor itself takes part.
     pub(crate) fn mark_requires_grad(&self, on: bool) {
         self.take_part(WANTS, on);

@@ -46,6 +46,15 @@ impl Shape {
         self.part(1)
     }
 
+    /// Whether these are the sizes and strides.
+    #[inline(always)]
+    pub(super) fn is(&self, sizes: &[i64], strides: &[i64]) -> bool {
+        // `==` of slices would call `memcmp`
+        let same =
+            |a: &[i64], b: &[i64]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b);
+        same(self.sizes(), sizes) && same(self.strides(), strides)
+    }
+
     #[inline]
     fn part(&self, which: usize) -> &[i64] {
         match &self.heap {

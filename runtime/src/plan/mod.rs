@@ -67,10 +67,9 @@ pub use place::ArgPtr;
 pub use timings::PassTimings;
 
 use crate::cpu::jit::{self, Compiled, JitOptions, RunContext, Status, Unfit};
-use crate::memory::{allocate, guard};
+use crate::memory::{Block, allocate, guard};
 use externs::ExternStep;
 use place::HostState;
-use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 use straightline_passes::schedule::loops::{Buffer, BufferKind, Schedule, Step};
@@ -102,6 +101,12 @@ pub struct PlanOptions {
     /// steps name.
     pub externs: Arc<ExternRegistry>,
 }
+
+/// A table of so many arguments needs no memory of its own.
+const FEW: usize = 16;
+
+/// Where no bytes are: aligned, as the addresses of empty buffers must be.
+const NO_ARENA: *mut u8 = std::ptr::without_provenance_mut(64);
 
 /// A compiled schedule.
 pub struct Plan {
@@ -297,19 +302,33 @@ impl Plan {
                 given: (inputs.len(), parameters.len(), outputs.len()),
             });
         }
-        let mut args: SmallVec<[*mut u8; 32]> = SmallVec::with_capacity(i + p + o);
-        inputs[..i].iter().for_each(|a| args.push(a.ptr));
-        parameters[..p].iter().for_each(|a| args.push(a.ptr));
-        outputs[..o].iter().for_each(|o| args.push(*o));
-        let arena = allocate(self.schedule.arena_bytes)?;
-        if !self.closed.is_empty() {
-            guard::close(&arena, &self.closed)?;
+        let mut few = [std::ptr::null_mut(); FEW];
+        let mut many = Vec::new();
+        let args: &mut [*mut u8] = if i + p + o <= FEW {
+            &mut few[..i + p + o]
+        } else {
+            many.resize(i + p + o, std::ptr::null_mut());
+            &mut many
+        };
+        let (first, rest) = args.split_at_mut(i);
+        let (second, third) = rest.split_at_mut(p);
+        first.iter_mut().zip(inputs).for_each(|(slot, arg)| *slot = arg.ptr);
+        second.iter_mut().zip(parameters).for_each(|(slot, arg)| *slot = arg.ptr);
+        third.copy_from_slice(&outputs[..o]);
+        let arena = match self.schedule.arena_bytes {
+            0 => None,
+            bytes => Some(allocate(bytes)?),
+        };
+        if let Some(arena) = &arena
+            && !self.closed.is_empty()
+        {
+            guard::close(arena, &self.closed)?;
         }
         let mut status = Status::default();
         let mut host = HostState { inputs, parameters, error: None };
         let context = RunContext {
             args: args.as_ptr(),
-            arena: arena.as_ptr(),
+            arena: arena.as_ref().map_or(NO_ARENA, Block::as_ptr),
             status: &raw mut status,
             host: (&raw mut host).cast(),
             // an optional box is a pointer that may be null

@@ -11,6 +11,7 @@
 //! through tiles that stay in the first cache, the loop nest is collapsed and sorted, and large
 //! ones are split among threads. Results never depend on the split.
 
+mod activation;
 pub mod attention;
 pub mod bags;
 pub mod bins;

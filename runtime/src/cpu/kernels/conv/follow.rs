@@ -1,7 +1,7 @@
 //! What follows the sums of a convolution, on runs of outputs that were just written.
 
+use crate::cpu::kernels::activation::{Formula, Relu, with_activation};
 use crate::cpu::math::simd::{Lane, Simd, SimdTask};
-use crate::cpu::math::{Prims, functions};
 use straightline_passes::schedule::loops::{self, Activation};
 
 /// An operation on the outputs of a convolution; pointers lead to dense elements of its dtype.
@@ -49,12 +49,6 @@ struct Run<'a, T> {
     count: usize,
 }
 
-#[inline(always)]
-fn relu<P: Prims>(p: &mut P, x: P::F) -> P::F {
-    let zero = p.f(0.0);
-    functions::maximum(p, x, zero)
-}
-
 impl<T: Lane> SimdTask<T> for Run<'_, T> {
     type Out = ();
 
@@ -79,7 +73,7 @@ impl<T: Lane> SimdTask<T> for Run<'_, T> {
                         rest = after;
                         self.map(s, |s, x| {
                             let x = affine(s, x);
-                            relu(s, x)
+                            Relu::at(s, x)
                         });
                     } else if let [
                         Follow::Add(r),
@@ -91,7 +85,7 @@ impl<T: Lane> SimdTask<T> for Run<'_, T> {
                         self.zip(s, r, |s, x, y| {
                             let x = affine(s, x);
                             let x = s.add(x, y);
-                            relu(s, x)
+                            Relu::at(s, x)
                         });
                     } else {
                         self.map(s, affine);
@@ -106,21 +100,31 @@ impl<T: Lane> SimdTask<T> for Run<'_, T> {
                     self.map(s, |s, x| s.add(x, b));
                 }
                 (Follow::Add(r), _) => self.zip(s, r, |s, x, y| s.add(x, y)),
-                (Follow::Activation(activation), _) => match activation {
-                    Activation::None => {}
-                    Activation::Relu => self.map(s, relu),
-                    Activation::GeluErf => self.map(s, functions::gelu_erf),
-                    Activation::GeluTanh => self.map(s, functions::gelu_tanh),
-                    Activation::Silu => self.map(s, functions::silu),
-                    Activation::Tanh => self.map(s, functions::tanh),
-                    Activation::Sigmoid => self.map(s, functions::sigmoid),
-                },
+                (Follow::Activation(Activation::None), _) => {}
+                (Follow::Activation(activation), _) => {
+                    with_activation!(activation, F => self.formula::<S, F>(s))
+                }
             }
         }
     }
 }
 
 impl<T: Lane> Run<'_, T> {
+    #[inline(always)]
+    fn formula<S: Simd<Elem = T>, F: Formula>(&self, s: &mut S) {
+        let mut i = 0;
+        while i < self.count {
+            let (at, n) = (self.at.wrapping_add(i), (self.count - i).min(S::LANES));
+            // SAFETY: elements of the run, by the contract of `Follows::apply`.
+            unsafe {
+                let x = if n == S::LANES { s.load(at) } else { s.load_partial(at, n) };
+                let y = F::at(s, x);
+                if n == S::LANES { s.store(at, y) } else { s.store_partial(at, n, y) }
+            }
+            i += n;
+        }
+    }
+
     #[inline(always)]
     fn map<S: Simd<Elem = T>>(&self, s: &mut S, f: impl Fn(&mut S, S::F) -> S::F) {
         let whole = self.count - self.count % S::LANES;

@@ -1,8 +1,8 @@
-//! The activation of a finished tile, from the same definitions as the eager operators.
+//! The activation of a finished tile.
 
 use super::element::Float;
+use crate::cpu::kernels::activation::{Formula, with_activation};
 use crate::cpu::math::simd::{Lane, Simd, SimdTask};
-use crate::cpu::math::{Prims, functions};
 use straightline_passes::schedule::loops::Activation;
 
 /// `c = activation(c) + residual` on a tile.
@@ -33,28 +33,13 @@ impl<T: Float + Lane> SimdTask<T> for Activate<T> {
 
     #[inline(always)]
     fn run<S: Simd<Elem = T>>(self, s: S) {
-        // One loop for each activation, each straight code.
-        match self.activation {
-            Activation::None => self.each(s, |_, x| x),
-            Activation::Relu => self.each(s, relu),
-            Activation::GeluErf => self.each(s, functions::gelu_erf),
-            Activation::GeluTanh => self.each(s, functions::gelu_tanh),
-            Activation::Silu => self.each(s, functions::silu),
-            Activation::Tanh => self.each(s, functions::tanh),
-            Activation::Sigmoid => self.each(s, functions::sigmoid),
-        }
+        with_activation!(self.activation, F => self.each::<S, F>(s));
     }
-}
-
-#[inline(always)]
-fn relu<P: Prims>(p: &mut P, x: P::F) -> P::F {
-    let zero = p.f(0.0);
-    functions::maximum(p, x, zero)
 }
 
 impl<T: Float + Lane> Activate<T> {
     #[inline(always)]
-    fn each<S: Simd<Elem = T>>(&self, mut s: S, f: impl Fn(&mut S, S::F) -> S::F) {
+    fn each<S: Simd<Elem = T>, F: Formula>(&self, mut s: S) {
         for i in 0..self.rows {
             let row = self.c.wrapping_offset(i as isize * self.c_row);
             let residual = self.residual.wrapping_offset(i as isize * self.residual_row);
@@ -66,7 +51,7 @@ impl<T: Float + Lane> Activate<T> {
                 unsafe {
                     let p = row.wrapping_add(j);
                     let x = if n == S::LANES { s.load(p) } else { s.load_partial(p, n) };
-                    let mut x = f(&mut s, x);
+                    let mut x = F::at(&mut s, x);
                     if !self.residual.is_null() {
                         let r = residual.wrapping_add(j);
                         let r = if n == S::LANES { s.load(r) } else { s.load_partial(r, n) };
