@@ -13,7 +13,7 @@
 //! | `nest`, `reduce`, `body` | loops of a kernel; reductions; one pass over a body's instructions |
 //! | `update` | values combined with elements in memory |
 //! | `arith`, `convert`, `access`, `math` | operations, casts, memory formats, the math functions |
-//! | `x86`, `wide` | inner loops in 256 or 512 bits; how they are called |
+//! | `x86`, `wide`, `columns` | inner loops in 256 or 512 bits; how they are called; loops over rows of many columns |
 //! | `sizes` | numbers that are known, and numbers that code reads from a table |
 //! | `emit`, `lanes`, `constants` | registers: what a value is and how it is moved |
 //! | `isa`, `memory`, `scratch`, `status` | the host, executable memory, scratch rows, error reports |
@@ -23,6 +23,7 @@ mod accumulators;
 mod analyse;
 mod arith;
 mod body;
+mod columns;
 mod constants;
 mod convert;
 mod emit;

@@ -106,8 +106,8 @@ pub(crate) struct Nest<'e, 'a, 'f, 'k> {
     pub(crate) program: &'k Program<'k>,
     pub(crate) kernel: &'k Kernel,
     pub(crate) facts: &'k KernelFacts,
-    /// Per stage, its strip.
-    pub(crate) strips: &'k [Option<FuncRef>],
+    /// The kernel's strips by their numbers.
+    pub(crate) strips: &'k [FuncRef],
     pub(crate) step: usize,
     pub(crate) cx: Context,
     /// Current values of the open axes; an axis of extent one that is not looped over has none (it
@@ -133,7 +133,7 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
         program: &'k Program<'k>,
         kernel: &'k Kernel,
         facts: &'k KernelFacts,
-        strips: &'k [Option<FuncRef>],
+        strips: &'k [FuncRef],
         layout: &ArgLayout,
         step: usize,
         cx: Context,
@@ -286,6 +286,9 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
             }
         };
         self.lane_axis = Some(last.id);
+        if self.facts.columns.is_some() {
+            return self.column_unit(last, range, ranges);
+        }
         if self.facts.stages.iter().any(|s| s.strip.is_some()) {
             return self.strip_unit(last, range, ranges);
         }
@@ -325,12 +328,17 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
     }
 
     /// The elements of a row's range.
-    fn range_bounds(&mut self, range: Option<Value>, extent: Size) -> (Value, Value) {
+    pub(crate) fn range_bounds(&mut self, range: Option<Value>, extent: Size) -> (Value, Value) {
         let index = range.expect("more than one range");
         let begin = self.e.b.ins().imul_imm_s(index, RANGE);
         let end = self.e.b.ins().iadd_imm_s(begin, RANGE);
         let limit = self.e.size(extent);
         (begin, self.e.b.ins().smin(end, limit))
+    }
+
+    /// How many columns a unit has, at most.
+    pub(crate) fn unit_columns(&self, extent: Size) -> Size {
+        self.e.sizes.of(|n, _| if n > LONG_ROW { RANGE } else { n }, extent, Size::Fixed(0))
     }
 
     /// A unit of a kernel whose only stage is a strip.

@@ -14,10 +14,23 @@ pub(crate) struct Node(pub(crate) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fold {
     Sum,
+    Prod,
     /// NaN propagates.
     Max,
     /// NaN propagates.
     Min,
+}
+
+impl Fold {
+    /// What a reduction begins with.
+    pub(crate) fn start(self) -> f32 {
+        match self {
+            Fold::Sum => 0.0,
+            Fold::Prod => 1.0,
+            Fold::Max => f32::NEG_INFINITY,
+            Fold::Min => f32::INFINITY,
+        }
+    }
 }
 
 /// What becomes of two truth values.
@@ -37,6 +50,8 @@ pub(crate) enum Inst {
     Param(u32),
     /// The next elements of a stream.
     Load(u32),
+    /// The one element of a stream, in every lane.
+    Spread(u32),
     /// Writes a stream's elements.
     Store(u32, Node),
     /// One operand, with an immediate.
@@ -76,7 +91,7 @@ impl Inst {
 
     pub(crate) fn operands(&self) -> impl Iterator<Item = Node> + use<> {
         let list = match *self {
-            Inst::Const(_) | Inst::Param(_) | Inst::Load(_) => [None; 3],
+            Inst::Const(_) | Inst::Param(_) | Inst::Load(_) | Inst::Spread(_) => [None; 3],
             Inst::Store(_, a)
             | Inst::Unary(_, _, a)
             | Inst::Shift(_, _, a)
@@ -132,7 +147,7 @@ impl Body {
 
     /// Appends an instruction, or finds the same one.
     pub(crate) fn push(&mut self, inst: Inst) -> Node {
-        let pure = !inst.is_effect() && !matches!(inst, Inst::Load(_));
+        let pure = !inst.is_effect() && !matches!(inst, Inst::Load(_) | Inst::Spread(_));
         if pure && let Some(&n) = self.seen.get(&inst) {
             return n;
         }
@@ -165,6 +180,16 @@ impl Body {
         let raw = self.binary(op, a, b);
         let nan = self.is_nan(a);
         self.push(Inst::Select(nan, a, raw))
+    }
+
+    /// What a reduction becomes with one more element.
+    pub(crate) fn folded(&mut self, fold: Fold, total: Node, x: Node) -> Node {
+        match fold {
+            Fold::Sum => self.add(total, x),
+            Fold::Prod => self.mul(total, x),
+            Fold::Max => self.extreme(total, x, true),
+            Fold::Min => self.extreme(total, x, false),
+        }
     }
 
     pub(crate) fn is_nan(&mut self, a: Node) -> Node {

@@ -144,12 +144,7 @@ impl<'b> Lower<'b> {
         for copy in 0..self.shape.unroll {
             for (i, fold) in self.body.folds.iter().enumerate() {
                 let r = self.accumulator(copy, i as u32);
-                let start = match fold {
-                    Fold::Sum => 0.0,
-                    Fold::Max => f32::NEG_INFINITY,
-                    Fold::Min => f32::INFINITY,
-                };
-                let at = Address::Pool(self.asm.constant(start.to_bits()));
+                let at = Address::Pool(self.asm.constant(fold.start().to_bits()));
                 self.asm.vector(Opcode::BROADCAST, r, 0, Rm::Lane(at), None);
             }
         }
@@ -260,6 +255,11 @@ impl<'b> Lower<'b> {
                         asm.evex(Opcode::LOAD, Mask::Zero(TAIL), r, 0, place(s), None);
                     }
                 }
+            }
+            Inst::Spread(s) => {
+                let r = regs.define(asm, me, inst.operands())?;
+                let at = Address::Base(STREAMS[s as usize], 0);
+                asm.vector(Opcode::BROADCAST, r, 0, Rm::Lane(at), None);
             }
             Inst::Store(s, v) => {
                 let r = regs.read(asm, v)?;
@@ -421,6 +421,7 @@ impl<'b> Lower<'b> {
         let lanes = if tail { Mask::Merge(TAIL) } else { Mask::None };
         match (asm.vectors, fold) {
             (Vectors::Zmm, Fold::Sum) => asm.evex(Opcode::ADD, lanes, acc, acc, rm, None),
+            (Vectors::Zmm, Fold::Prod) => asm.evex(Opcode::MUL, lanes, acc, acc, rm, None),
             (Vectors::Zmm, Fold::Max | Fold::Min) => {
                 let k = regs.define_mask(None)?;
                 extreme_zmm(asm, fold, lanes, k, acc, rm);
@@ -432,6 +433,14 @@ impl<'b> Lower<'b> {
                 asm.vector(Opcode::AND_TRUTH, part, TAIL_TRUTH, rm, None);
                 asm.vector(Opcode::ADD, acc, acc, Rm::Reg(part), None);
                 regs.give_back(part);
+            }
+            (Vectors::Ymm, Fold::Prod) if !tail => asm.vector(Opcode::MUL, acc, acc, rm, None),
+            (Vectors::Ymm, Fold::Prod) => {
+                let new = regs.fresh(asm)?;
+                asm.vector(Opcode::MUL, new, acc, rm, None);
+                let changed = Some(TAIL_TRUTH << 4);
+                asm.vector(Opcode::BLEND_SIGNS, acc, acc, Rm::Reg(new), changed);
+                regs.give_back(new);
             }
             (Vectors::Ymm, Fold::Max | Fold::Min) => {
                 let (a, b) = (regs.fresh(asm)?, regs.fresh(asm)?);
@@ -541,6 +550,7 @@ impl<'b> Lower<'b> {
 fn combine(asm: &mut Assembler, fold: Fold, acc: u8, rm: Rm) {
     match (fold, asm.vectors) {
         (Fold::Sum, _) => asm.vector(Opcode::ADD, acc, acc, rm, None),
+        (Fold::Prod, _) => asm.vector(Opcode::MUL, acc, acc, rm, None),
         (_, Vectors::Ymm) => extreme_ymm(asm, fold, None, [1, 2], acc, rm),
         (_, Vectors::Zmm) => extreme_zmm(asm, fold, Mask::None, 2, acc, rm),
     }

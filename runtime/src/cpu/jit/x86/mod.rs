@@ -12,22 +12,26 @@
 //! | `ir` | the body, which the math functions record themselves into |
 //! | `regalloc` | registers by linear scan |
 //! | `lower` | loops, masks, constants, accumulators |
-//! | `stage` | which stages qualify, as bodies |
+//! | `stage` | which stages qualify |
+//! | `columns` | kernels whose stages go over the rows of many columns |
+//! | `translate` | the instructions of a stage as a body |
 //! | `vectors` | the registers: AVX2's or AVX-512's |
 
+mod columns;
 mod encode;
 mod ir;
 mod lower;
 mod regalloc;
 mod stage;
+mod translate;
 mod vectors;
 
 #[cfg(test)]
 mod tests;
 
-use super::memory::FuncId;
 use straightline_passes::schedule::loops::Val;
 
+pub(super) use columns::{ColumnStage, Columns, columns_of};
 pub(super) use stage::strip_of;
 pub(super) use vectors::Vectors;
 
@@ -35,10 +39,12 @@ pub(super) use vectors::Vectors;
 /// per stream, then a float per parameter (in 8 bytes each), then room for a float per reduction.
 #[derive(Clone, Debug)]
 pub(super) struct Strip {
-    /// Set once the code is in place.
-    pub(super) function: Option<FuncId>,
-    /// The loads and stores that are streams.
-    pub(super) streams: Vec<usize>,
+    /// The machine code, until it is in place.
+    pub(super) code: Vec<u8>,
+    /// Which of the kernel's strips it is, once its code is in place.
+    pub(super) number: usize,
+    /// Where elements come from and go to.
+    pub(super) streams: Vec<Stream>,
     /// The invariant values that are parameters.
     pub(super) params: Vec<Val>,
     /// The number of reductions.
@@ -46,4 +52,17 @@ pub(super) struct Strip {
     /// The chains of additions of a sum: the lanes of as many vectors as the longest step has, so
     /// that blocks are whole steps.
     pub(super) chains: i64,
+}
+
+/// Elements that a strip goes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stream {
+    /// Those of a load or store, so many rows after the current one.
+    Access { inst: usize, row: i64 },
+    /// The finished reductions of the columns, of an instruction of an earlier stage.
+    Carry { stage: usize, inst: usize },
+    /// The running results of a reduction of the columns, by its place among those of the stage.
+    Total(usize),
+    /// Those of a block of rows.
+    Part(usize),
 }
