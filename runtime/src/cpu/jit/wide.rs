@@ -1,8 +1,10 @@
 //! Calls of strips (see [`super::x86`]) from generated code.
 
 use super::JitError;
+use super::arith::accumulator;
 use super::body::Values;
 use super::emit::mem;
+use super::lanes::Kind;
 use super::nest::{Invariant, Nest};
 use super::sizes::{Op, Size};
 use super::x86::{Stream, Strip};
@@ -35,7 +37,6 @@ impl<'k> Nest<'_, '_, '_, 'k> {
         n: Value,
         address: &mut dyn FnMut(&mut Self, Stream) -> Value,
     ) -> Result<SmallVec<[Value; 2]>, JitError> {
-        debug_assert!(s < self.kernel.stages.len());
         let entries = strip.streams.len() + strip.params.len() + strip.folds;
         let slot = self.e.b.create_sized_stack_slot(StackSlotData::new(
             StackSlotKind::ExplicitSlot,
@@ -53,6 +54,10 @@ impl<'k> Nest<'_, '_, '_, 'k> {
         for v in &strip.params {
             let invariant = invariants[v.0 as usize].expect("parameters are invariant");
             let x = invariant.scalar.one();
+            let x = match invariant.scalar.kind {
+                Kind::Bit => self.e.b.ins().uextend(types::I64, x),
+                _ => x,
+            };
             self.e.b.ins().store(mem(), x, table, at);
             at += 8;
         }
@@ -61,9 +66,16 @@ impl<'k> Nest<'_, '_, '_, 'k> {
         Ok((0..strip.folds)
             .map(|k| {
                 let at = at + k as i32 * 8;
-                self.e.b.ins().load(types::F32, mem(), table, at)
+                let ty = self.total_kind(s, k).ty(false);
+                self.e.b.ins().load(ty, mem(), table, at)
             })
             .collect())
+    }
+
+    /// What holds the running result of a stage's reduction.
+    pub(crate) fn total_kind(&self, s: usize, k: usize) -> Kind {
+        let dtype = self.kernel.stages[s].body[self.facts.stages[s].reduces[k]].dtype;
+        Kind::of(accumulator(dtype), false)
     }
 
     /// The address of a load or store at the current values of the axes.

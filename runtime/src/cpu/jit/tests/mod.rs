@@ -9,6 +9,7 @@ mod scatters;
 mod scheduled;
 mod speed;
 mod strips;
+mod types;
 
 use super::interp::{self, Memory, Stop, from_bytes, to_bytes};
 use crate::memory::{Block, allocate, guard};

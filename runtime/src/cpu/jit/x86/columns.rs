@@ -6,14 +6,13 @@
 //! it reads from end to end as they lie. The order in which the elements of a column are taken in is
 //! that of the loops in Cranelift.
 
-use super::ir::{Body, Inst};
+use super::ir::{Body, Format, Inst};
 use super::stage::{code, in_place_only, lowered};
 use super::translate::{Translate, fold_of};
 use super::vectors::Vectors;
 use super::{Stream, Strip};
 use crate::cpu::jit::analyse::StageFacts;
 use crate::cpu::jit::sizes::{Axis, Kernel, Op, Sizes};
-use crate::cpu::math::Prims;
 use straightline_passes::schedule::loops::Vectorize;
 
 /// Fewer columns stay with Cranelift, whose loops have no calls.
@@ -116,24 +115,26 @@ fn end(
     vectors: Vectors,
     blocks: bool,
 ) -> Option<Strip> {
-    let mut body = Body::new(vectors);
+    let width = Translate::new(kernel, s, facts, axis.id, vectors).body.width;
+    let mut body = Body::new(vectors, width);
     let mut streams = Vec::new();
     for (k, &r) in facts.reduces.iter().enumerate() {
-        let Op::Reduce(op, _) = kernel.stages[s].body[r].op else {
+        let inst = &kernel.stages[s].body[r];
+        let Op::Reduce(op, _) = inst.op else {
             return None;
         };
-        let fold = fold_of(op)?;
+        let fold = fold_of(op, inst.dtype)?;
         let to = streams.len() as u32;
         streams.push(Stream::Total(k));
         let value = if blocks {
             streams.push(Stream::Part(k));
-            let total = body.push(Inst::Load(to));
-            let part = body.push(Inst::Load(to + 1));
+            let total = body.push(Inst::Load(to, Format::Lanes));
+            let part = body.push(Inst::Load(to + 1, Format::Lanes));
             body.folded(fold, total, part)
         } else {
-            body.f(fold.start().into())
+            body.bits_const(fold.start)
         };
-        body.push(Inst::Store(to, value));
+        body.push(Inst::Store(to, Format::Lanes, value));
     }
     body.streams = streams.len() as u32;
     let code = lowered(&body, axis, sizes)?;

@@ -1,4 +1,4 @@
-//! Strips: straight-line `f32` loops in vectors of 256 or 512 bits, called by address from the code
+//! Strips: straight-line loops in vectors of 256 or 512 bits, called by address from the code
 //! that Cranelift generates.
 //!
 //! A strip runs a body over `n` consecutive elements, the last ones under a mask. Cranelift has no
@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `encode` | instruction encoding |
 //! | `ir` | the body, which the math functions record themselves into |
+//! | `memory` | elements that are shorter than lanes |
 //! | `regalloc` | registers by linear scan |
 //! | `lower` | loops, masks, constants, accumulators |
 //! | `stage` | which stages qualify |
@@ -21,6 +22,7 @@ mod columns;
 mod encode;
 mod ir;
 mod lower;
+mod memory;
 mod regalloc;
 mod stage;
 mod translate;
@@ -36,7 +38,7 @@ pub(super) use stage::strip_of;
 pub(super) use vectors::Vectors;
 
 /// The strip of a stage: a function of a table and a number of elements. The table has an address
-/// per stream, then a float per parameter (in 8 bytes each), then room for a float per reduction.
+/// per stream, then a number per parameter (in 8 bytes each), then room for one per reduction.
 #[derive(Clone, Debug)]
 pub(super) struct Strip {
     /// The machine code, until it is in place.

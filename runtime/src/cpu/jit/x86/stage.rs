@@ -1,5 +1,5 @@
-//! A stage as a strip, if it qualifies: all values `f32` (or truth values computed from them), all
-//! accesses of unit stride along the vectorised axis, nothing that needs a call.
+//! A stage as a strip, if it qualifies: values are of one width (truth values of any), accesses run
+//! along the vectorised axis with unit stride or stay where they are, and nothing needs a call.
 
 use super::Strip;
 use super::ir::{Body, Inst};
@@ -33,7 +33,8 @@ pub(crate) fn strip_of(
         Vectorize::Stage => stage.axes.last()?,
         _ => return None,
     };
-    if sizes.hint(axis.extent) < MIN_EXTENT || facts.scalar_only || !in_place_only(stage) {
+    let cut = facts.scalar_only || !facts.parts.is_empty();
+    if sizes.hint(axis.extent) < MIN_EXTENT || cut || !in_place_only(stage) {
         return None;
     }
     let mut t = Translate::new(kernel, s, facts, axis.id, vectors);
@@ -59,7 +60,7 @@ pub(super) fn code(t: Translate<'_>, axis: &Axis, sizes: &Sizes) -> Option<Strip
         streams,
         params,
         folds: body.folds.len(),
-        chains: i64::from(UNROLL[0] * body.vectors.lanes()),
+        chains: i64::from(UNROLL[0] * body.lanes()),
     })
 }
 
@@ -71,7 +72,7 @@ pub(super) fn lowered(body: &Body, axis: &Axis, sizes: &Sizes) -> Option<Vec<u8>
         11..=24 => 2,
         _ => 1,
     };
-    let lanes = i64::from(body.vectors.lanes());
+    let lanes = i64::from(body.lanes());
     let extent = sizes.hint(axis.extent);
     let shape = |unroll: u32| Shape {
         unroll,

@@ -1,12 +1,13 @@
 //! The instructions of a stage as a body.
 
 use super::Stream;
-use super::ir::{Body, Fold, Inst, Node, predicate};
+use super::encode::Opcode;
+use super::ir::{Body, Fold, FoldOp, Format, Inst, Logic, Node, predicate};
 use super::vectors::Vectors;
 use crate::cpu::jit::analyse::StageFacts;
 use crate::cpu::jit::sizes::{Index, Kernel, Op, Size, Stage};
-use crate::cpu::math::{Fn1, Fn2, Prims};
-use straightline_passes::ir::DType;
+use crate::cpu::math::{Fn1, Fn2, Prims, Width};
+use straightline_passes::ir::{DType, Scalar};
 use straightline_passes::schedule::loops::{
     AxisId, BinaryOp, CompareOp, Mem, ReduceOp, UnaryOp, Val, Vectorize,
 };
@@ -45,8 +46,10 @@ impl<'k> Translate<'k> {
         vectors: Vectors,
     ) -> Translate<'k> {
         let stage = &kernel.stages[s];
+        let varying = stage.body.iter().zip(&facts.invariant).filter(|i| !i.1);
+        let width = width_of(varying.map(|i| i.0.dtype));
         Translate {
-            body: Body::new(vectors),
+            body: Body::new(vectors, width),
             streams: Vec::new(),
             params: Vec::new(),
             stage,
@@ -73,8 +76,8 @@ impl<'k> Translate<'k> {
     pub(super) fn rows(&mut self, rows: i64) -> Option<()> {
         let places: Vec<u32> =
             (0..self.facts.reduces.len()).map(|k| self.open(Stream::Total(k))).collect();
-        let totals = places.iter().map(|&s| self.body.push(Inst::Load(s))).collect();
-        self.results = Results::Columns(totals);
+        let load = |s: &u32| self.body.push(Inst::Load(*s, Format::Lanes));
+        self.results = Results::Columns(places.iter().map(load).collect());
         for row in 0..rows {
             self.row = row;
             for i in 0..self.stage.body.len() {
@@ -86,7 +89,7 @@ impl<'k> Translate<'k> {
         }
         if let Results::Columns(totals) = &self.results {
             for (&s, &v) in places.iter().zip(totals) {
-                self.body.push(Inst::Store(s, v));
+                self.body.push(Inst::Store(s, Format::Lanes, v));
             }
         }
         Some(())
@@ -101,7 +104,7 @@ impl<'k> Translate<'k> {
         self.stage.body[v.0 as usize].dtype
     }
 
-    /// A value of either dtype.
+    /// A value.
     fn get(&mut self, v: Val) -> Option<Node> {
         let i = v.0 as usize;
         if let Some(n) = self.nodes[i] {
@@ -109,7 +112,7 @@ impl<'k> Translate<'k> {
         }
         // an invariant
         let inst = &self.stage.body[i];
-        if inst.dtype != DType::F32 {
+        if !fits(inst.dtype, self.body.width) {
             return None;
         }
         let known = match inst.op {
@@ -117,28 +120,43 @@ impl<'k> Translate<'k> {
             _ => None,
         };
         let n = match known {
-            Some(c) => {
-                let c = c.cast(DType::F32).as_f64();
-                self.body.f(c)
-            }
+            Some(c) => self.number(c, inst.dtype),
             None => {
                 self.params.push(v);
                 let at = self.params.len() as u32 - 1;
-                self.body.push(Inst::Param(at))
+                let n = self.body.push(Inst::Param(at));
+                match inst.dtype {
+                    DType::Bool => self.nonzero(n),
+                    _ => n,
+                }
             }
         };
         self.nodes[i] = Some(n);
         Some(n)
     }
 
-    /// A value that must be `f32`.
-    fn float(&mut self, v: Val) -> Option<Node> {
-        (self.dtype(v) == DType::F32).then(|| self.get(v)).flatten()
+    /// A constant of a dtype.
+    fn number(&mut self, c: Scalar, dtype: DType) -> Node {
+        let c = c.cast(dtype);
+        match dtype {
+            DType::Bool => {
+                let (x, zero) = (self.body.i(c.as_bool().into()), self.body.i(0));
+                self.body.ilt(zero, x)
+            }
+            d if d.is_floating() => self.body.f(c.as_f64()),
+            _ => self.body.i(c.as_i64()),
+        }
     }
 
-    /// A value that must be a truth value.
-    fn truth(&mut self, v: Val) -> Option<Node> {
-        (self.dtype(v) == DType::Bool).then(|| self.get(v)).flatten()
+    /// Whether an integer is positive: a truth value in memory is 0 or 1.
+    fn nonzero(&mut self, n: Node) -> Node {
+        let zero = self.body.i(0);
+        self.body.ilt(zero, n)
+    }
+
+    /// A value of this dtype.
+    fn of(&mut self, v: Val, dtype: DType) -> Option<Node> {
+        (self.dtype(v) == dtype).then(|| self.get(v)).flatten()
     }
 
     /// An access that runs along the lanes, or one that is the same in all of them.
@@ -161,101 +179,133 @@ impl<'k> Translate<'k> {
         self.stream(i, mem, index).filter(|s| s.1).map(|s| s.0)
     }
 
+    /// Elements of a stream as values.
+    fn load(&mut self, s: u32, dtype: DType) -> Node {
+        let n = self.body.push(Inst::Load(s, format(dtype)));
+        match dtype {
+            DType::Bool => self.nonzero(n),
+            DType::BF16 => self.body.ishl(n, 16),
+            _ => n,
+        }
+    }
+
+    fn store(&mut self, s: u32, dtype: DType, v: Node) -> Node {
+        let v = match dtype {
+            DType::Bool => self.as_integer(v),
+            DType::BF16 => self.body.ishr_u(v, 16),
+            _ => v,
+        };
+        self.body.push(Inst::Store(s, format(dtype), v))
+    }
+
+    /// A truth value as 0 or 1.
+    fn as_integer(&mut self, m: Node) -> Node {
+        let (one, zero) = (self.body.i(1), self.body.i(0));
+        self.body.select(m, one, zero)
+    }
+
+    /// Rounds or wraps a result to the range of its dtype.
+    fn wrap(&mut self, v: Node, dtype: DType) -> Node {
+        let b = &mut self.body;
+        let mut signed = |bits: u32| {
+            let high = b.ishl(v, 32 - bits);
+            b.ishr_s(high, 32 - bits)
+        };
+        match dtype {
+            DType::I8 => signed(8),
+            DType::I16 => signed(16),
+            DType::U8 => {
+                let low = b.i(0xff);
+                b.iand(v, low)
+            }
+            DType::BF16 => b.round_bf16(v),
+            DType::F16 => b.push(Inst::RoundHalf(v)),
+            _ => v,
+        }
+    }
+
     fn inst(&mut self, i: usize) -> Option<()> {
         let stage = self.stage;
         let inst = &stage.body[i];
-        if !matches!(inst.dtype, DType::F32 | DType::Bool) {
+        let d = inst.dtype;
+        if !fits(d, self.body.width) {
             return None;
         }
-        let float = inst.dtype == DType::F32;
         let node = match &inst.op {
-            Op::Load { mem, index } if float => {
+            Op::Load { mem, index } => {
                 let (s, runs) = self.stream(i, *mem, index)?;
-                self.body.push(if runs { Inst::Load(s) } else { Inst::Spread(s) })
-            }
-            Op::Store { mem, index, value } if float => {
-                let v = self.float(*value)?;
-                let s = self.running(i, *mem, index)?;
-                self.body.push(Inst::Store(s, v))
-            }
-            Op::Update { op, mem, index, value } if float => {
-                let new = self.float(*value)?;
-                let s = self.running(i, *mem, index)?;
-                let old = self.body.push(Inst::Load(s));
-                let sum = self.updated(*op, old, new)?;
-                self.body.push(Inst::Store(s, sum))
-            }
-            Op::Const(c) if float => {
-                // one that varies does not change inside of the loop
-                let c = c.kind.join(c.number.fixed()?).cast(DType::F32).as_f64();
-                self.body.f(c)
-            }
-            Op::Cast(v) => match (self.dtype(*v), inst.dtype) {
-                (DType::F32, DType::F32) => self.float(*v)?,
-                (DType::Bool, DType::Bool) => self.truth(*v)?,
-                (DType::F32, DType::Bool) => {
-                    let x = self.float(*v)?;
-                    let zero = self.body.f(0.0);
-                    self.body.ne(x, zero)
-                }
-                (DType::Bool, DType::F32) => {
-                    let m = self.truth(*v)?;
-                    let (one, zero) = (self.body.f(1.0), self.body.f(0.0));
-                    self.body.select(m, one, zero)
-                }
-                _ => return None,
-            },
-            Op::Unary(op, v) if self.dtype(*v) == DType::F32 => {
-                let x = self.float(*v)?;
-                self.unary(*op, x)?
-            }
-            Op::Unary(UnaryOp::LogicalNot | UnaryOp::BitwiseNot, v) => {
-                let m = self.truth(*v)?;
-                self.body.not(m)
-            }
-            Op::Binary(op, a, b) if float => {
-                let (x, y) = (self.float(*a)?, self.float(*b)?);
-                self.binary(*op, x, y)?
-            }
-            Op::Binary(op, a, b) => {
-                let (x, y) = (self.truth(*a)?, self.truth(*b)?);
-                match op {
-                    BinaryOp::LogicalAnd | BinaryOp::BitwiseAnd => self.body.and(x, y),
-                    BinaryOp::LogicalOr | BinaryOp::BitwiseOr => self.body.or(x, y),
-                    BinaryOp::LogicalXor | BinaryOp::BitwiseXor => self.body.mask_xor(x, y),
+                match (runs, format(d)) {
+                    (true, _) => self.load(s, d),
+                    (false, Format::Lanes) => self.body.push(Inst::Spread(s)),
                     _ => return None,
                 }
             }
-            Op::Fma(a, b, c) if float => {
-                let (x, y, z) = (self.float(*a)?, self.float(*b)?, self.float(*c)?);
-                self.body.fma(x, y, z)
+            Op::Store { mem, index, value } => {
+                let v = self.of(*value, d)?;
+                let s = self.running(i, *mem, index)?;
+                self.store(s, d, v)
+            }
+            Op::Update { op, mem, index, value } if d == DType::F32 || d == DType::F64 => {
+                let new = self.of(*value, d)?;
+                let s = self.running(i, *mem, index)?;
+                let old = self.load(s, d);
+                let sum = self.updated(*op, old, new)?;
+                self.store(s, d, sum)
+            }
+            // one that varies does not change inside of the loop
+            Op::Const(c) => self.number(c.kind.join(c.number.fixed()?), d),
+            Op::Cast(v) => self.cast(*v, d)?,
+            Op::Unary(op, v) => {
+                let of = self.dtype(*v);
+                let x = self.get(*v)?;
+                self.unary(*op, x, of)?
+            }
+            Op::Binary(op, a, b) => {
+                let (x, y) = (self.of(*a, d)?, self.of(*b, d)?);
+                match d {
+                    DType::Bool => self.logic(*op, x, y)?,
+                    d if d.is_floating() => self.binary(*op, x, y, d)?,
+                    _ => self.integers(*op, x, y, d)?,
+                }
+            }
+            Op::Fma(a, b, c) => {
+                let (x, y, z) = (self.of(*a, d)?, self.of(*b, d)?, self.of(*c, d)?);
+                let r = self.body.fma(x, y, z);
+                self.wrap(r, d)
             }
             Op::Compare(op, a, b) => {
-                let (x, y) = (self.float(*a)?, self.float(*b)?);
-                let p = match op {
-                    CompareOp::Eq => predicate::EQ,
-                    CompareOp::Ne => predicate::NE,
-                    CompareOp::Lt => predicate::LT,
-                    CompareOp::Le => predicate::LE,
-                    CompareOp::Gt => predicate::GT,
-                    CompareOp::Ge => predicate::GE,
-                };
-                self.body.compare(p, x, y)
+                let of = self.dtype(*a);
+                let (x, y) = (self.get(*a)?, self.of(*b, of)?);
+                self.compare(*op, x, y, of)
             }
-            Op::Select(m, a, b) if float => {
-                let (m, x, y) = (self.truth(*m)?, self.float(*a)?, self.float(*b)?);
-                self.body.select(m, x, y)
+            Op::Select(m, a, b) => {
+                let m = self.of(*m, DType::Bool)?;
+                let (x, y) = (self.of(*a, d)?, self.of(*b, d)?);
+                match d {
+                    DType::Bool => {
+                        let b = &mut self.body;
+                        let not = b.not(m);
+                        let (x, y) = (b.and(m, x), b.and(not, y));
+                        b.or(x, y)
+                    }
+                    _ => self.body.select(m, x, y),
+                }
             }
-            Op::Carry { stage, value } if float && self.grid => {
+            Op::Carry { stage, value } if self.grid && d != DType::Bool => {
                 let s = self.open(Stream::Carry { stage: *stage as usize, inst: value.0 as usize });
-                self.body.push(Inst::Load(s))
+                let n = self.body.push(Inst::Load(s, Format::Lanes));
+                self.wrap(n, d)
             }
-            Op::Reduce(op, v) if float => {
-                let x = self.float(*v)?;
-                let fold = fold_of(*op)?;
+            Op::Reduce(op, v) if d != DType::Bool => {
+                let x = self.of(*v, d)?;
+                let fold = fold_of(*op, d)?;
                 let k = self.facts.reduces.iter().position(|r| *r == i)?;
                 match &mut self.results {
                     Results::Folded => {
+                        // there is no instruction for the product of 64-bit integers
+                        if fold.int && fold.op == FoldOp::Prod && self.body.short_of_integers() {
+                            return None;
+                        }
                         self.body.folds.push(fold);
                         self.body.push(Inst::Accumulate(k as u32, fold, x))
                     }
@@ -269,6 +319,41 @@ impl<'k> Translate<'k> {
         };
         self.nodes[i] = Some(node);
         Some(())
+    }
+
+    fn cast(&mut self, v: Val, to: DType) -> Option<Node> {
+        let from = self.dtype(v);
+        let x = self.get(v)?;
+        if from == to {
+            return Some(x);
+        }
+        let r = match (from, to) {
+            (DType::Bool, to) if to.is_floating() => {
+                let (one, zero) = (self.body.f(1.0), self.body.f(0.0));
+                return Some(self.body.select(x, one, zero));
+            }
+            (DType::Bool, _) => return Some(self.as_integer(x)),
+            (from, DType::Bool) => {
+                let is = self.is_zero(x, from);
+                return Some(self.body.not(is));
+            }
+            (from, to) if from.is_floating() && to.is_floating() => x,
+            // what is out of range is not what the machine gives
+            (from, _) if from.is_floating() => return None,
+            (_, to) if to.is_floating() => self.body.to_float(x),
+            _ => x,
+        };
+        let exact = from.is_half() && to == DType::F32;
+        Some(if exact { r } else { self.wrap(r, to) })
+    }
+
+    fn is_zero(&mut self, x: Node, dtype: DType) -> Node {
+        if dtype.is_floating() {
+            let zero = self.body.f(0.0);
+            return self.body.eq(x, zero);
+        }
+        let zero = self.body.i(0);
+        self.body.ieq(x, zero)
     }
 
     /// An element combined with a new one.
@@ -286,15 +371,51 @@ impl<'k> Translate<'k> {
         Some(b.select(takes, new, old))
     }
 
-    fn unary(&mut self, op: UnaryOp, x: Node) -> Option<Node> {
+    /// A unary operation; `dtype` is that of the operand.
+    fn unary(&mut self, op: UnaryOp, x: Node, dtype: DType) -> Option<Node> {
+        if op == UnaryOp::LogicalNot && dtype != DType::Bool {
+            return Some(self.is_zero(x, dtype));
+        }
         let b = &mut self.body;
+        if dtype == DType::Bool {
+            return Some(match op {
+                UnaryOp::LogicalNot | UnaryOp::BitwiseNot => b.not(x),
+                _ => return None,
+            });
+        }
+        if !dtype.is_floating() {
+            let zero = b.i(0);
+            let r = match op {
+                UnaryOp::Neg => b.isub(zero, x),
+                UnaryOp::Abs => {
+                    let minus = b.isub(zero, x);
+                    b.iextreme(x, minus, true)
+                }
+                UnaryOp::Sign => {
+                    let (one, minus) = (b.i(1), b.i(-1));
+                    let low = b.iextreme(x, one, false);
+                    b.iextreme(low, minus, true)
+                }
+                UnaryOp::Relu => b.iextreme(x, zero, true),
+                UnaryOp::BitwiseNot => {
+                    let ones = b.i(-1);
+                    b.ixor(x, ones)
+                }
+                _ => return None,
+            };
+            return Some(self.wrap(r, dtype));
+        }
         if let Some(f) = Fn1::of(op) {
-            return Some(f.build(b, x));
+            let r = f.build(b, x);
+            return Some(self.wrap(r, dtype));
         }
         Some(match op {
             UnaryOp::Neg => b.neg(x),
             UnaryOp::Abs => b.abs(x),
-            UnaryOp::Sqrt => b.sqrt(x),
+            UnaryOp::Sqrt => {
+                let r = b.sqrt(x);
+                self.wrap(r, dtype)
+            }
             UnaryOp::Floor => b.floor(x),
             UnaryOp::Ceil => b.ceil(x),
             UnaryOp::Trunc => b.trunc(x),
@@ -309,17 +430,13 @@ impl<'k> Translate<'k> {
                 let inf = b.f(f64::INFINITY);
                 b.eq(a, inf)
             }
-            UnaryOp::LogicalNot => {
-                let zero = b.f(0.0);
-                b.eq(x, zero)
-            }
             _ => return None,
         })
     }
 
-    fn binary(&mut self, op: BinaryOp, x: Node, y: Node) -> Option<Node> {
+    fn binary(&mut self, op: BinaryOp, x: Node, y: Node, dtype: DType) -> Option<Node> {
         let b = &mut self.body;
-        Some(match op {
+        let r = match op {
             BinaryOp::Add => b.add(x, y),
             BinaryOp::Sub => b.sub(x, y),
             BinaryOp::Mul => b.mul(x, y),
@@ -328,21 +445,151 @@ impl<'k> Translate<'k> {
                 let q = b.div(x, y);
                 b.trunc(q)
             }
-            BinaryOp::Maximum => b.extreme(x, y, true),
-            BinaryOp::Minimum => b.extreme(x, y, false),
+            BinaryOp::Maximum => return Some(b.extreme(x, y, true)),
+            BinaryOp::Minimum => return Some(b.extreme(x, y, false)),
             BinaryOp::Atan2 => Fn2::Atan2.build(b, x, y),
+            _ => return None,
+        };
+        Some(self.wrap(r, dtype))
+    }
+
+    fn integers(&mut self, op: BinaryOp, x: Node, y: Node, dtype: DType) -> Option<Node> {
+        let b = &mut self.body;
+        let r = match op {
+            BinaryOp::Add => b.iadd(x, y),
+            BinaryOp::Sub => b.isub(x, y),
+            BinaryOp::Mul => b.imul(x, y),
+            BinaryOp::Maximum => b.iextreme(x, y, true),
+            BinaryOp::Minimum => b.iextreme(x, y, false),
+            BinaryOp::BitwiseAnd => b.iand(x, y),
+            BinaryOp::BitwiseOr => b.ior(x, y),
+            BinaryOp::BitwiseXor => b.ixor(x, y),
+            // a narrow number is wrapped afterwards: what goes beyond it is lost all the same
+            BinaryOp::ShiftLeft => b.shift_by(Opcode::SHIFT_LEFT_BY, x, y)?,
+            BinaryOp::ShiftRight if dtype == DType::U8 => {
+                b.shift_by(Opcode::SHIFT_RIGHT_BY, x, y)?
+            }
+            BinaryOp::ShiftRight => b.shift_by(Opcode::SHIFT_SIGNED_BY, x, y)?,
+            _ => return None,
+        };
+        Some(self.wrap(r, dtype))
+    }
+
+    fn logic(&mut self, op: BinaryOp, x: Node, y: Node) -> Option<Node> {
+        let b = &mut self.body;
+        Some(match op {
+            BinaryOp::LogicalAnd | BinaryOp::BitwiseAnd | BinaryOp::Mul | BinaryOp::Minimum => {
+                b.and(x, y)
+            }
+            BinaryOp::LogicalOr | BinaryOp::BitwiseOr | BinaryOp::Add | BinaryOp::Maximum => {
+                b.or(x, y)
+            }
+            BinaryOp::LogicalXor | BinaryOp::BitwiseXor => b.mask_op(Logic::Xor, x, y),
             _ => return None,
         })
     }
+
+    fn compare(&mut self, op: CompareOp, x: Node, y: Node, dtype: DType) -> Node {
+        let b = &mut self.body;
+        if dtype.is_floating() {
+            let p = match op {
+                CompareOp::Eq => predicate::EQ,
+                CompareOp::Ne => predicate::NE,
+                CompareOp::Lt => predicate::LT,
+                CompareOp::Le => predicate::LE,
+                CompareOp::Gt => predicate::GT,
+                CompareOp::Ge => predicate::GE,
+            };
+            return b.compare(p, x, y);
+        }
+        if dtype == DType::Bool {
+            let differ = |b: &mut Body| b.mask_op(Logic::Xor, x, y);
+            // the larger one is true and the other is not
+            let above = |b: &mut Body, x: Node, y: Node| {
+                let not = b.not(y);
+                b.and(x, not)
+            };
+            return match op {
+                CompareOp::Ne => differ(b),
+                CompareOp::Eq => {
+                    let n = differ(b);
+                    b.not(n)
+                }
+                CompareOp::Lt => above(b, y, x),
+                CompareOp::Gt => above(b, x, y),
+                CompareOp::Le => {
+                    let n = above(b, x, y);
+                    b.not(n)
+                }
+                CompareOp::Ge => {
+                    let n = above(b, y, x);
+                    b.not(n)
+                }
+            };
+        }
+        let (r, not) = match op {
+            CompareOp::Eq => (b.ieq(x, y), false),
+            CompareOp::Ne => (b.ieq(x, y), true),
+            CompareOp::Lt => (b.ilt(x, y), false),
+            CompareOp::Ge => (b.ilt(x, y), true),
+            CompareOp::Gt => (b.ilt(y, x), false),
+            CompareOp::Le => (b.ilt(y, x), true),
+        };
+        if not { b.not(r) } else { r }
+    }
 }
 
-/// How a reduction takes an element in.
-pub(super) fn fold_of(op: ReduceOp) -> Option<Fold> {
-    Some(match op {
-        ReduceOp::Sum => Fold::Sum,
-        ReduceOp::Prod => Fold::Prod,
-        ReduceOp::Max => Fold::Max,
-        ReduceOp::Min => Fold::Min,
+/// The width of lanes that hold values of these dtypes.
+fn width_of(mut dtypes: impl Iterator<Item = DType>) -> Width {
+    match dtypes.any(|d| d.size() == 8) {
+        true => Width::W64,
+        false => Width::W32,
+    }
+}
+
+/// Whether lanes of a width hold values of a dtype.
+fn fits(dtype: DType, width: Width) -> bool {
+    match dtype {
+        DType::Bool => true,
+        DType::F64 | DType::I64 => width == Width::W64,
+        DType::F32 | DType::F16 | DType::BF16 => width == Width::W32,
+        DType::I32 | DType::I16 | DType::I8 | DType::U8 => width == Width::W32,
+        _ => false,
+    }
+}
+
+/// How elements of a dtype are in memory.
+fn format(dtype: DType) -> Format {
+    match dtype {
+        DType::U8 | DType::Bool => Format::Byte,
+        DType::I8 => Format::SignedByte,
+        DType::I16 => Format::SignedWord,
+        DType::BF16 => Format::Word,
+        DType::F16 => Format::Half,
+        _ => Format::Lanes,
+    }
+}
+
+/// How a reduction to a dtype takes an element in.
+pub(super) fn fold_of(op: ReduceOp, dtype: DType) -> Option<Fold> {
+    let (least, most) = match dtype {
+        DType::U8 => (0, 255),
+        DType::I8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
+        DType::I16 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+        DType::I32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        _ => (i64::MIN, i64::MAX),
+    };
+    let (op, float, int) = match op {
+        ReduceOp::Sum => (FoldOp::Sum, 0.0, 0),
+        ReduceOp::Prod => (FoldOp::Prod, 1.0, 1),
+        ReduceOp::Max => (FoldOp::Max, f64::NEG_INFINITY, least),
+        ReduceOp::Min => (FoldOp::Min, f64::INFINITY, most),
         ReduceOp::Any | ReduceOp::All => return None,
-    })
+    };
+    let start = match dtype {
+        DType::F64 => f64::to_bits(float),
+        d if d.is_floating() => (float as f32).to_bits().into(),
+        _ => int as u64,
+    };
+    Some(Fold { op, int: !dtype.is_floating(), start })
 }
