@@ -6,8 +6,9 @@
 //! few columns at a time that these stay in the cache from one stage to the next.
 
 use super::JitError;
-use super::nest::{Invariant, Nest, in_blocks, sum_block};
+use super::nest::{Invariant, Nest};
 use super::sizes::{Axis, Size};
+use super::stages::{in_blocks, sum_block};
 use super::x86::{ColumnStage, Stream, Strip};
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 

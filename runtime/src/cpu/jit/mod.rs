@@ -10,7 +10,7 @@
 //! | `verify` | what emission relies on |
 //! | `analyse` | invariant values, address shapes, unrolling: decided before emission |
 //! | `parts` | lists of positions that are known while generating code |
-//! | `nest`, `reduce`, `body` | loops of a kernel; reductions; one pass over a body's instructions |
+//! | `nest`, `stages`, `reduce`, `body` | loops of a kernel and of its stages; reductions; one pass over a body's instructions |
 //! | `update` | values combined with elements in memory |
 //! | `arith`, `convert`, `access`, `math` | operations, casts, memory formats, the math functions |
 //! | `x86`, `wide`, `columns` | inner loops in 256 or 512 bits; how they are called; loops over rows of many columns |
@@ -37,6 +37,7 @@ mod parts;
 mod reduce;
 mod scratch;
 mod sizes;
+mod stages;
 mod status;
 mod update;
 mod verify;

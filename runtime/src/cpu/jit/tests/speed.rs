@@ -24,9 +24,9 @@ fn measure(name: &str, text: &str) {
     let bytes = |b: &Buffer| b.len * b.dtype.size();
     let mut memory: Vec<Vec<u64>> =
         schedule.buffers.iter().map(|b| vec![0; bytes(b).div_ceil(8) + 8]).collect();
-    // pages that nobody wrote to would all be the one page of zeros; no float here is denormal
+    // pages that nobody wrote to would all be the one page of zeros; no float of any length here is denormal
     for m in &mut memory {
-        m.fill(0x3f80_0001_3f00_0003);
+        m.fill(0x3f81_3f80_3f02_3f01);
     }
     let (mut inputs, mut outputs, mut moved) = (Vec::new(), Vec::new(), 0);
     for (b, m) in schedule.buffers.iter().zip(&mut memory) {
@@ -63,7 +63,7 @@ fn measure(name: &str, text: &str) {
 #[test]
 #[ignore = "measures"]
 fn speed_of_reductions() {
-    for (m, n) in [(4096, 4096), (1024, 1024), (256, 256), (100, 64)] {
+    for (m, n) in [(4096, 4096), (2048, 2048), (1024, 1024), (256, 256), (100, 64)] {
         for (op, more) in [("sum.dim_IntList", ", dtype=none"), ("amax", "")] {
             for dim in [0, 1] {
                 let out = if dim == 0 { n } else { m };
@@ -81,6 +81,64 @@ fn speed_of_reductions() {
         "softmax 0 of 1024 x 1024",
         "graph(%x: f32[1024,1024]) {
   %0: f32[1024,1024] = aten::_softmax(%x, dim=0, half_to_float=false)
+  return %0
+}",
+    );
+}
+
+#[test]
+#[ignore = "measures"]
+fn speed_of_dtypes() {
+    let n = 1 << 14;
+    for d in ["f32", "f64", "i64", "i32", "i16", "u8", "f16", "bf16"] {
+        let operands = format!("%x: {d}[{n}], %y: {d}[{n}]");
+        let product = format!(
+            "graph({operands}) {{
+  %0: {d}[{n}] = aten::mul.Tensor(%x, %y)
+  %1: {d}[{n}] = aten::add.Tensor(%0, %y, alpha=1)
+  return %1
+}}"
+        );
+        measure(&format!("x * y + y of {d}"), &product);
+        let compared = format!(
+            "graph({operands}) {{
+  %0: bool[{n}] = aten::lt.Tensor(%x, %y)
+  return %0
+}}"
+        );
+        measure(&format!("x < y of {d}"), &compared);
+        let chosen = format!(
+            "graph(%c: bool[{n}], {operands}) {{
+  %0: {d}[{n}] = aten::where.self(%c, %x, %y)
+  return %0
+}}"
+        );
+        measure(&format!("c ? x : y of {d}"), &chosen);
+        for (m, n) in [(128, 128)] {
+            for dim in [0, 1] {
+                let largest = format!(
+                    "graph(%x: {d}[{m},{n}]) {{
+  %0: {d}[{n}] = aten::amax(%x, dim=[{dim}], keepdim=false)
+  return %0
+}}"
+                );
+                measure(&format!("amax {dim} of {d}"), &largest);
+            }
+        }
+    }
+    for d in ["f32", "f64", "f16", "bf16"] {
+        let gelu = format!(
+            "graph(%x: {d}[{n}]) {{
+  %0: {d}[{n}] = aten::gelu(%x, approximate=\"none\")
+  return %0
+}}"
+        );
+        measure(&format!("gelu of {d}"), &gelu);
+    }
+    measure(
+        "sum 1 of f64",
+        "graph(%x: f64[128,128]) {
+  %0: f64[128] = aten::sum.dim_IntList(%x, dim=[1], keepdim=false, dtype=none)
   return %0
 }",
     );

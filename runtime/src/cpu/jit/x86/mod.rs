@@ -12,7 +12,7 @@
 //! | `ir` | the body, which the math functions record themselves into |
 //! | `memory` | elements that are shorter than lanes |
 //! | `regalloc` | registers by linear scan |
-//! | `lower` | loops, masks, constants, accumulators |
+//! | `lower`, `folds` | loops, masks, constants; accumulators |
 //! | `stage` | which stages qualify |
 //! | `columns` | kernels whose stages go over the rows of many columns |
 //! | `translate` | the instructions of a stage as a body |
@@ -20,6 +20,7 @@
 
 mod columns;
 mod encode;
+mod folds;
 mod ir;
 mod lower;
 mod memory;
@@ -30,6 +31,8 @@ mod vectors;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_lanes;
 
 use straightline_passes::schedule::loops::Val;
 
