@@ -442,6 +442,7 @@ impl Assembler {
 
     /// A vector instruction on elements of other lengths, which says itself how long the memory is
     /// that it reads or writes; `long`: of a whole register, in VEX not of 128 bits.
+    #[allow(clippy::too_many_arguments)]
     pub(crate) fn convert(
         &mut self,
         c: Conversion,
