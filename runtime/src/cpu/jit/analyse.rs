@@ -64,6 +64,10 @@ pub(crate) struct StageFacts {
 pub(crate) struct KernelFacts {
     pub(crate) keys: Vec<AddressKey>,
     pub(crate) stages: Vec<StageFacts>,
+    /// The strips that its stages are made of, if the kernel goes over columns.
+    pub(crate) columns: Option<super::x86::Columns>,
+    /// The strips by their numbers.
+    pub(crate) functions: Vec<super::memory::FuncId>,
 }
 
 /// The values an operation reads, index operands included.

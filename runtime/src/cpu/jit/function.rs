@@ -1,7 +1,7 @@
 //! Functions: the entry of a schedule and the kernels it calls.
 
 use super::JitError;
-use super::analyse::{KernelFacts, StageFacts};
+use super::analyse::KernelFacts;
 use super::constants::ConstantPool;
 use super::emit::{Emit, mem};
 use super::memory::{Code, CodeBuilder, FuncId};
@@ -9,7 +9,7 @@ use super::nest::{ArgLayout, Context, Nest, Units};
 use super::sizes::{Kernel, Program, Sizes, Table, Unfit};
 use super::status::Status;
 use super::verify::verify;
-use super::x86::{Vectors, strip_of};
+use super::x86::{Strip, Vectors, columns_of, strip_of};
 use crate::cpu::threads::sl_parallel_for;
 use cranelift_codegen::ir::{AbiParam, FuncRef, Function, InstBuilder, Signature, Value, types};
 use cranelift_codegen::isa::CallConv;
@@ -354,36 +354,57 @@ impl Unit<'_> {
         facts: &mut KernelFacts,
         vectors: Vectors,
     ) -> Result<(), JitError> {
+        let sizes = &self.program.sizes;
+        if let Some(mut columns) = columns_of(kernel, &facts.stages, sizes, vectors) {
+            for (k, strip) in columns.strips().enumerate() {
+                let name = format!("strip_{step}_{k}");
+                self.place(strip, &name, &mut facts.functions, vectors)?;
+            }
+            facts.columns = Some(columns);
+            return Ok(());
+        }
         for (s, f) in facts.stages.iter_mut().enumerate() {
-            let strip = strip_of(kernel, s, f, &self.program.sizes, vectors);
-            let Some((mut strip, code)) = strip else {
+            let Some(mut strip) = strip_of(kernel, s, f, sizes, vectors) else {
                 continue;
             };
             let name = format!("strip_{step}_{s}");
-            let mut sig = Signature::new(self.call_conv);
-            sig.params.extend([AbiParam::new(types::I64); 2]);
-            let id = self.builder.declare(&name, &sig)?;
-            self.code_bytes += code.len();
-            if self.options.keep_asm {
-                let _ = writeln!(self.asm, "; {name}: {} bytes, {}", code.len(), vectors.name());
-                for line in code.chunks(32) {
-                    for byte in line {
-                        let _ = write!(self.asm, "{byte:02x}");
-                    }
-                    self.asm.push('\n');
-                }
-            }
-            self.builder.define_bytes(id, code)?;
-            strip.function = Some(id);
+            self.place(&mut strip, &name, &mut facts.functions, vectors)?;
             f.strip = Some(strip);
         }
         Ok(())
     }
 
+    /// Puts the code of a strip in its place.
+    fn place(
+        &mut self,
+        strip: &mut Strip,
+        name: &str,
+        functions: &mut Vec<FuncId>,
+        vectors: Vectors,
+    ) -> Result<(), JitError> {
+        let code = std::mem::take(&mut strip.code);
+        let mut sig = Signature::new(self.call_conv);
+        sig.params.extend([AbiParam::new(types::I64); 2]);
+        let id = self.builder.declare(name, &sig)?;
+        self.code_bytes += code.len();
+        if self.options.keep_asm {
+            let _ = writeln!(self.asm, "; {name}: {} bytes, {}", code.len(), vectors.name());
+            for line in code.chunks(32) {
+                for byte in line {
+                    let _ = write!(self.asm, "{byte:02x}");
+                }
+                self.asm.push('\n');
+            }
+        }
+        self.builder.define_bytes(id, code)?;
+        strip.number = functions.len();
+        functions.push(id);
+        Ok(())
+    }
+
     /// The strips of a kernel as a function under construction refers to them.
-    fn strip_refs(&self, facts: &KernelFacts, func: &mut Function) -> Vec<Option<FuncRef>> {
-        let strip = |s: &StageFacts| s.strip.as_ref().and_then(|s| s.function);
-        facts.stages.iter().map(|s| strip(s).map(|id| self.builder.import(id, func))).collect()
+    fn strip_refs(&self, facts: &KernelFacts, func: &mut Function) -> Vec<FuncRef> {
+        facts.functions.iter().map(|id| self.builder.import(*id, func)).collect()
     }
 
     /// Builds and compiles one function.

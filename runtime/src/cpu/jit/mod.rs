@@ -10,10 +10,10 @@
 //! | `verify` | what emission relies on |
 //! | `analyse` | invariant values, address shapes, unrolling: decided before emission |
 //! | `parts` | lists of positions that are known while generating code |
-//! | `nest`, `reduce`, `body` | loops of a kernel; reductions; one pass over a body's instructions |
+//! | `nest`, `stages`, `reduce`, `body` | loops of a kernel and of its stages; reductions; one pass over a body's instructions |
 //! | `update` | values combined with elements in memory |
 //! | `arith`, `convert`, `access`, `math` | operations, casts, memory formats, the math functions |
-//! | `x86`, `wide` | inner loops in 256 or 512 bits; how they are called |
+//! | `x86`, `wide`, `columns` | inner loops in 256 or 512 bits; how they are called; loops over rows of many columns |
 //! | `sizes` | numbers that are known, and numbers that code reads from a table |
 //! | `emit`, `lanes`, `constants` | registers: what a value is and how it is moved |
 //! | `isa`, `memory`, `scratch`, `status` | the host, executable memory, scratch rows, error reports |
@@ -23,6 +23,7 @@ mod accumulators;
 mod analyse;
 mod arith;
 mod body;
+mod columns;
 mod constants;
 mod convert;
 mod emit;
@@ -36,6 +37,7 @@ mod parts;
 mod reduce;
 mod scratch;
 mod sizes;
+mod stages;
 mod status;
 mod update;
 mod verify;

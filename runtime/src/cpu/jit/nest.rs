@@ -1,7 +1,6 @@
 //! The loops of a kernel: grid, vector groups, stages.
 
 use super::JitError;
-use super::accumulators::Accumulators;
 use super::analyse::{KernelFacts, unroll};
 use super::emit::Emit;
 use super::lanes::{LANES, Lanes};
@@ -16,9 +15,6 @@ use straightline_passes::schedule::loops::{AxisId, BufferKind, Mem, Schedule, Ve
 const LONG_ROW: i64 = 8192;
 /// The length of such a range: a multiple of every vector step.
 const RANGE: i64 = 4096;
-/// A float sum over fewer elements than twice this is one chain of additions per lane.
-const SUM_BLOCK: i64 = 128;
-
 /// Scratch rows up to this many bytes are on the stack.
 const STACK_SCRATCH: i64 = 16 << 10;
 
@@ -106,8 +102,8 @@ pub(crate) struct Nest<'e, 'a, 'f, 'k> {
     pub(crate) program: &'k Program<'k>,
     pub(crate) kernel: &'k Kernel,
     pub(crate) facts: &'k KernelFacts,
-    /// Per stage, its strip.
-    pub(crate) strips: &'k [Option<FuncRef>],
+    /// The kernel's strips by their numbers.
+    pub(crate) strips: &'k [FuncRef],
     pub(crate) step: usize,
     pub(crate) cx: Context,
     /// Current values of the open axes; an axis of extent one that is not looped over has none (it
@@ -133,7 +129,7 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
         program: &'k Program<'k>,
         kernel: &'k Kernel,
         facts: &'k KernelFacts,
-        strips: &'k [Option<FuncRef>],
+        strips: &'k [FuncRef],
         layout: &ArgLayout,
         step: usize,
         cx: Context,
@@ -286,6 +282,9 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
             }
         };
         self.lane_axis = Some(last.id);
+        if self.facts.columns.is_some() {
+            return self.column_unit(last, range, ranges);
+        }
         if self.facts.stages.iter().any(|s| s.strip.is_some()) {
             return self.strip_unit(last, range, ranges);
         }
@@ -325,12 +324,17 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
     }
 
     /// The elements of a row's range.
-    fn range_bounds(&mut self, range: Option<Value>, extent: Size) -> (Value, Value) {
+    pub(crate) fn range_bounds(&mut self, range: Option<Value>, extent: Size) -> (Value, Value) {
         let index = range.expect("more than one range");
         let begin = self.e.b.ins().imul_imm_s(index, RANGE);
         let end = self.e.b.ins().iadd_imm_s(begin, RANGE);
         let limit = self.e.size(extent);
         (begin, self.e.b.ins().smin(end, limit))
+    }
+
+    /// How many columns a unit has, at most.
+    pub(crate) fn unit_columns(&self, extent: Size) -> Size {
+        self.e.sizes.of(|n, _| if n > LONG_ROW { RANGE } else { n }, extent, Size::Fixed(0))
     }
 
     /// A unit of a kernel whose only stage is a strip.
@@ -444,93 +448,6 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
         Ok(())
     }
 
-    /// Loops over `axes` around a body that updates accumulators.
-    pub(crate) fn stage_loops(
-        &mut self,
-        s: usize,
-        axes: &[Axis],
-        mut accs: Accumulators,
-        body: &mut dyn FnMut(&mut Self, &mut Accumulators) -> Result<(), JitError>,
-    ) -> Result<Accumulators, JitError> {
-        let Some((axis, rest)) = axes.split_first() else {
-            body(self, &mut accs)?;
-            return Ok(accs);
-        };
-        match axis.extent {
-            Size::Fixed(0) => Ok(accs),
-            Size::Fixed(1) => {
-                let zero = self.e.i64(0);
-                self.axis.insert(axis.id, zero);
-                self.stage_loops(s, rest, accs, body)
-            }
-            n => {
-                let sizes = self.e.sizes;
-                let varies = n.fixed().is_none();
-                let block = sizes.of(|n, _| sum_block(n), n, Size::Fixed(0));
-                // long sums are added up in blocks, so that the rounding error does not grow with
-                // their length
-                let whole = match self.sums_floats(s) {
-                    true => sizes.of(in_blocks, n, block),
-                    false => Size::Fixed(0),
-                };
-                if whole.is(0) {
-                    return self.stage_axis(s, axis.id, (whole, n), varies, rest, accs, body);
-                }
-                let (b, e) = (self.e.i64(0), self.e.size(whole));
-                let l = self.e.begin_loop(b, e, block, &accs.values(), varies);
-                let fresh = self.identities_like(s, &accs);
-                let end = self.e.plus_size(l.index, block);
-                let range = (l.index, end);
-                let part = self.stage_range(s, axis.id, range, false, rest, fresh, body)?;
-                let outer = accs.with(&l.carried);
-                let sum = self.combine(s, outer, &part);
-                let out = self.e.end_loop(&l, &sum.values());
-                let accs = sum.with(&out);
-                if whole == n {
-                    return Ok(accs);
-                }
-                self.stage_axis(s, axis.id, (whole, n), varies, rest, accs, body)
-            }
-        }
-    }
-
-    /// A part of an axis of [`Self::stage_loops`].
-    #[allow(clippy::too_many_arguments)]
-    fn stage_axis(
-        &mut self,
-        s: usize,
-        axis: AxisId,
-        (begin, end): (Size, Size),
-        guarded: bool,
-        rest: &[Axis],
-        accs: Accumulators,
-        body: &mut dyn FnMut(&mut Self, &mut Accumulators) -> Result<(), JitError>,
-    ) -> Result<Accumulators, JitError> {
-        let range = (self.e.size(begin), self.e.size(end));
-        self.stage_range(s, axis, range, guarded, rest, accs, body)
-    }
-
-    /// One loop of [`Self::stage_loops`].
-    #[allow(clippy::too_many_arguments)]
-    fn stage_range(
-        &mut self,
-        s: usize,
-        axis: AxisId,
-        (begin, end): (Value, Value),
-        guarded: bool,
-        rest: &[Axis],
-        accs: Accumulators,
-        body: &mut dyn FnMut(&mut Self, &mut Accumulators) -> Result<(), JitError>,
-    ) -> Result<Accumulators, JitError> {
-        let l = self.e.begin_loop(begin, end, Size::Fixed(1), &accs.values(), guarded);
-        let saved = self.address.clone();
-        self.enter(axis, l.index);
-        let inner = self.stage_loops(s, rest, accs.with(&l.carried), body)?;
-        self.address = saved;
-        let out = self.e.end_loop(&l, &inner.values());
-        Ok(inner.with(&out))
-    }
-
     /// Gives an axis a value: addresses move along it.
     pub(crate) fn enter(&mut self, axis: AxisId, value: Value) {
         self.axis.insert(axis, value);
@@ -564,17 +481,6 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
             }
         }
     }
-}
-
-/// How many of `n` elements are in whole blocks; none if there would be one block only.
-pub(crate) fn in_blocks(n: i64, block: i64) -> i64 {
-    if n < 2 * block { 0 } else { n / block * block }
-}
-
-/// How many of `n` elements a float sum adds up before they go into the total: about the square
-/// root, which keeps both chains of additions short.
-pub(crate) fn sum_block(n: i64) -> i64 {
-    (n.max(0).isqrt() as u64).next_power_of_two().max(SUM_BLOCK as u64) as i64
 }
 
 fn scratch_bases(e: &mut Emit<'_, '_>, kernel: &Kernel) -> Vec<Value> {

@@ -5,8 +5,9 @@ use super::accumulators::Accumulators;
 use super::analyse::unroll;
 use super::arith::accumulator;
 use super::lanes::{Kind, LANES, Lanes};
-use super::nest::{Invariant, Nest, in_blocks, sum_block};
+use super::nest::{Invariant, Nest};
 use super::sizes::{Op, Size};
+use super::stages::{in_blocks, sum_block};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use smallvec::{SmallVec, smallvec};
@@ -289,10 +290,8 @@ impl Nest<'_, '_, '_, '_> {
         let mut start: SmallVec<[Value; 2]> = SmallVec::new();
         for (k, &op) in ops.iter().enumerate() {
             let v = totals.items[k][0].one();
-            start.push(match op {
-                ReduceOp::Sum => self.e.b.ins().fpromote(types::F64, v),
-                _ => v,
-            });
+            let promoted = op == ReduceOp::Sum && self.total_kind(s, k) == Kind::F32;
+            start.push(if promoted { self.e.b.ins().fpromote(types::F64, v) } else { v });
         }
         let (b, e) = (self.e.i64(0), self.e.size(end));
         let l = self.e.begin_loop(b, e, block, &start, end.fixed().is_none());
@@ -302,22 +301,24 @@ impl Nest<'_, '_, '_, '_> {
         let parts = self.call_strip(s, invariants, n)?;
         self.address = saved;
         let mut next: SmallVec<[Value; 2]> = SmallVec::new();
-        for ((&op, &part), &total) in ops.iter().zip(&parts).zip(&l.carried) {
-            next.push(if op == ReduceOp::Sum {
+        for (k, ((&op, &part), &total)) in ops.iter().zip(&parts).zip(&l.carried).enumerate() {
+            let kind = self.total_kind(s, k);
+            next.push(if op == ReduceOp::Sum && kind == Kind::F32 {
                 let part = self.e.b.ins().fpromote(types::F64, part);
                 self.e.b.ins().fadd(total, part)
             } else {
-                let [total, part] = [total, part].map(|v| Lanes::scalar(Kind::F32, v));
+                let [total, part] = [total, part].map(|v| Lanes::scalar(kind, v));
                 self.e.reduce_step(op, total, part).one()
             });
         }
         let out = self.e.end_loop(&l, &next);
         for (k, &op) in ops.iter().enumerate() {
-            let v = match op {
-                ReduceOp::Sum => self.e.b.ins().fdemote(types::F32, out[k]),
+            let kind = self.total_kind(s, k);
+            let v = match (op, kind) {
+                (ReduceOp::Sum, Kind::F32) => self.e.b.ins().fdemote(types::F32, out[k]),
                 _ => out[k],
             };
-            totals.items[k][0] = Lanes::scalar(Kind::F32, v);
+            totals.items[k][0] = Lanes::scalar(kind, v);
         }
         Ok(totals)
     }
@@ -333,12 +334,14 @@ impl Nest<'_, '_, '_, '_> {
         let len = self.e.size(len);
         let parts = self.call_strip(s, invariants, len)?;
         for (k, &part) in parts.iter().enumerate() {
-            let Op::Reduce(op, _) = kernel.stages[s].body[self.facts.stages[s].reduces[k]].op
-            else {
-                unreachable!("strips have no arg-reductions")
-            };
-            let part = Lanes::scalar(Kind::F32, part);
-            totals.items[k][0] = self.e.reduce_step(op, totals.items[k][0], part);
+            let inst = &kernel.stages[s].body[self.facts.stages[s].reduces[k]];
+            let Op::Reduce(op, _) = inst.op else { unreachable!("strips have no arg-reductions") };
+            let part = Lanes::scalar(self.total_kind(s, k), part);
+            let mut total = self.e.reduce_step(op, totals.items[k][0], part);
+            if inst.dtype.is_integral() {
+                total = self.e.wrap(total, inst.dtype);
+            }
+            totals.items[k][0] = total;
         }
         Ok(())
     }

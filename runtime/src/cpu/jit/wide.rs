@@ -1,14 +1,17 @@
 //! Calls of strips (see [`super::x86`]) from generated code.
 
 use super::JitError;
+use super::arith::accumulator;
 use super::body::Values;
 use super::emit::mem;
+use super::lanes::Kind;
 use super::nest::{Invariant, Nest};
-use super::sizes::Op;
+use super::sizes::{Op, Size};
+use super::x86::{Stream, Strip};
 use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types};
 use smallvec::SmallVec;
 
-impl Nest<'_, '_, '_, '_> {
+impl<'k> Nest<'_, '_, '_, 'k> {
     /// Runs the strip of stage `s` over `n` elements from the lane axis' current value on, and
     /// returns its reductions.
     pub(crate) fn call_strip(
@@ -17,9 +20,23 @@ impl Nest<'_, '_, '_, '_> {
         invariants: &[Option<Invariant>],
         n: Value,
     ) -> Result<SmallVec<[Value; 2]>, JitError> {
-        let kernel = self.kernel;
-        let strip = self.facts.stages[s].strip.as_ref().expect("asked of stages that have one");
-        let function = self.strips[s].expect("declared with the strip");
+        let facts = self.facts;
+        let strip = facts.stages[s].strip.as_ref().expect("asked of stages that have one");
+        self.call(strip, s, invariants, n, &mut |nest, stream| match stream {
+            Stream::Access { inst, row: 0 } => nest.access(s, inst, invariants),
+            _ => unreachable!("strips along a stage's axis have one row"),
+        })
+    }
+
+    /// Runs a strip over `n` elements whose streams are at the addresses that `address` gives.
+    pub(crate) fn call(
+        &mut self,
+        strip: &'k Strip,
+        s: usize,
+        invariants: &[Option<Invariant>],
+        n: Value,
+        address: &mut dyn FnMut(&mut Self, Stream) -> Value,
+    ) -> Result<SmallVec<[Value; 2]>, JitError> {
         let entries = strip.streams.len() + strip.params.len() + strip.folds;
         let slot = self.e.b.create_sized_stack_slot(StackSlotData::new(
             StackSlotKind::ExplicitSlot,
@@ -29,31 +46,61 @@ impl Nest<'_, '_, '_, '_> {
         let table = self.e.b.ins().stack_addr(types::I64, slot, 0);
         let was = std::mem::replace(&mut self.vector, false);
         let mut at = 0;
-        for &i in &strip.streams {
-            let (Op::Load { mem: m, index }
-            | Op::Store { mem: m, index, .. }
-            | Op::Update { mem: m, index, .. }) = &kernel.stages[s].body[i].op
-            else {
-                unreachable!("streams are accesses")
-            };
-            let values = Values::uniform_only(kernel.stages[s].body.len(), invariants);
-            let address = self.first_address(s, i, *m, index, &values);
+        for &stream in &strip.streams {
+            let address = address(self, stream);
             self.e.b.ins().store(mem(), address, table, at);
             at += 8;
         }
         for v in &strip.params {
             let invariant = invariants[v.0 as usize].expect("parameters are invariant");
             let x = invariant.scalar.one();
+            let x = match invariant.scalar.kind {
+                Kind::Bit => self.e.b.ins().uextend(types::I64, x),
+                _ => x,
+            };
             self.e.b.ins().store(mem(), x, table, at);
             at += 8;
         }
         self.vector = was;
-        self.e.b.ins().call(function, &[table, n]);
+        self.e.b.ins().call(self.strips[strip.number], &[table, n]);
         Ok((0..strip.folds)
             .map(|k| {
                 let at = at + k as i32 * 8;
-                self.e.b.ins().load(types::F32, mem(), table, at)
+                let ty = self.total_kind(s, k).ty(false);
+                self.e.b.ins().load(ty, mem(), table, at)
             })
             .collect())
+    }
+
+    /// What holds the running result of a stage's reduction.
+    pub(crate) fn total_kind(&self, s: usize, k: usize) -> Kind {
+        let dtype = self.kernel.stages[s].body[self.facts.stages[s].reduces[k]].dtype;
+        Kind::of(accumulator(dtype), false)
+    }
+
+    /// The address of a load or store at the current values of the axes.
+    pub(crate) fn access(&mut self, s: usize, i: usize, invariants: &[Option<Invariant>]) -> Value {
+        let kernel = self.kernel;
+        let (Op::Load { mem: m, index }
+        | Op::Store { mem: m, index, .. }
+        | Op::Update { mem: m, index, .. }) = &kernel.stages[s].body[i].op
+        else {
+            unreachable!("streams are accesses")
+        };
+        let values = Values::uniform_only(kernel.stages[s].body.len(), invariants);
+        self.first_address(s, i, *m, index, &values)
+    }
+
+    /// How many bytes a load or store moves from one row to the next of its stage.
+    pub(crate) fn row_bytes(&self, s: usize, i: usize) -> Size {
+        let stage = &self.kernel.stages[s];
+        let (Op::Load { mem: m, index }
+        | Op::Store { mem: m, index, .. }
+        | Op::Update { mem: m, index, .. }) = &stage.body[i].op
+        else {
+            unreachable!("streams are accesses")
+        };
+        let stride = stage.axes.last().and_then(|a| index.term(a.id)).unwrap_or(Size::Fixed(0));
+        self.e.sizes.times(stride, Size::Fixed(self.element_bytes(*m)))
     }
 }

@@ -5,7 +5,7 @@ use straightline_passes::ir::graph::Graph;
 use straightline_passes::rewrite::{RewriteOptions, rewrite};
 use straightline_passes::schedule::{ScheduleOptions, schedule};
 
-fn planned(text: &str) -> Schedule {
+pub(super) fn planned(text: &str) -> Schedule {
     let graph = Graph::parse(text).expect("graph text");
     let (graph, _) = rewrite(&graph, &RewriteOptions::default()).expect("rewrites");
     schedule(&graph, &ScheduleOptions::default()).expect("schedules")

@@ -6,7 +6,7 @@ use crate::cpu::math::isa;
 const F: DType = DType::F32;
 
 /// The number of strips that the kernel's stages got.
-fn strips(c: &Case) -> usize {
+pub(super) fn strips(c: &Case) -> usize {
     let options = PlanOptions { keep_asm: true, ..PlanOptions::default() };
     let plan = Plan::compile(c.schedule.clone(), &options).expect("compiles");
     plan.asm().expect("kept").matches("; strip_").count()

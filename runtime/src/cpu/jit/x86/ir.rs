@@ -1,4 +1,5 @@
-//! The body of a strip: straight-line SSA on vectors of `f32` (or `i32`) lanes and on masks.
+//! The body of a strip: straight-line SSA on vectors of lanes of one width, floats and integers, and
+//! on masks.
 
 use super::encode::Opcode;
 use super::vectors::Vectors;
@@ -12,12 +13,50 @@ pub(crate) struct Node(pub(crate) u32);
 
 /// How lanes are accumulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Fold {
+pub(crate) struct Fold {
+    pub(crate) op: FoldOp,
+    /// Lanes are integers.
+    pub(crate) int: bool,
+    /// The bits that a reduction begins with.
+    pub(crate) start: u64,
+}
+
+/// What a reduction does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum FoldOp {
     Sum,
+    Prod,
     /// NaN propagates.
     Max,
     /// NaN propagates.
     Min,
+}
+
+/// How elements are in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Format {
+    /// As they are in lanes.
+    Lanes,
+    /// 8 bits, not negative.
+    Byte,
+    SignedByte,
+    /// 16 bits, not negative.
+    Word,
+    SignedWord,
+    /// `f16`, of `f32` lanes.
+    Half,
+}
+
+impl Format {
+    /// Bytes of an element, as a power of two.
+    pub(crate) fn shift(self, width: Width) -> u8 {
+        match (self, width) {
+            (Format::Byte | Format::SignedByte, _) => 0,
+            (Format::Word | Format::SignedWord | Format::Half, _) => 1,
+            (Format::Lanes, Width::W32) => 2,
+            (Format::Lanes, Width::W64) => 3,
+        }
+    }
 }
 
 /// What becomes of two truth values.
@@ -32,17 +71,21 @@ pub(crate) enum Logic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Inst {
     /// The same bits in every lane.
-    Const(u32),
-    /// A float that the caller passes, in every lane.
+    Const(u64),
+    /// A number that the caller passes, in every lane.
     Param(u32),
     /// The next elements of a stream.
-    Load(u32),
+    Load(u32, Format),
+    /// The one element of a stream, in every lane.
+    Spread(u32),
     /// Writes a stream's elements.
-    Store(u32, Node),
+    Store(u32, Format, Node),
     /// One operand, with an immediate.
     Unary(Opcode, Option<u8>, Node),
     /// Two operands; whether they may be exchanged.
     Binary(Opcode, bool, Node, Node),
+    /// The nearest `f16` of an `f32`, as that.
+    RoundHalf(Node),
     /// A shift by an immediate: which (the opcode's extension), how far.
     Shift(u8, u8, Node),
     /// `a * b + c`
@@ -76,8 +119,9 @@ impl Inst {
 
     pub(crate) fn operands(&self) -> impl Iterator<Item = Node> + use<> {
         let list = match *self {
-            Inst::Const(_) | Inst::Param(_) | Inst::Load(_) => [None; 3],
-            Inst::Store(_, a)
+            Inst::Const(_) | Inst::Param(_) | Inst::Load(..) | Inst::Spread(_) => [None; 3],
+            Inst::Store(_, _, a)
+            | Inst::RoundHalf(a)
             | Inst::Unary(_, _, a)
             | Inst::Shift(_, _, a)
             | Inst::MaskNot(a)
@@ -96,6 +140,8 @@ impl Inst {
 #[derive(Clone, Debug)]
 pub(crate) struct Body {
     pub(crate) vectors: Vectors,
+    /// The width of all lanes.
+    pub(crate) width: Width,
     pub(crate) insts: Vec<Inst>,
     pub(crate) streams: u32,
     pub(crate) params: u32,
@@ -118,9 +164,10 @@ pub(crate) mod predicate {
 }
 
 impl Body {
-    pub(crate) fn new(vectors: Vectors) -> Body {
+    pub(crate) fn new(vectors: Vectors, width: Width) -> Body {
         Body {
             vectors,
+            width,
             insts: Vec::new(),
             streams: 0,
             params: 0,
@@ -130,9 +177,14 @@ impl Body {
         }
     }
 
+    /// The lanes of a vector.
+    pub(crate) fn lanes(&self) -> u32 {
+        self.vectors.lanes(self.width)
+    }
+
     /// Appends an instruction, or finds the same one.
     pub(crate) fn push(&mut self, inst: Inst) -> Node {
-        let pure = !inst.is_effect() && !matches!(inst, Inst::Load(_));
+        let pure = !inst.is_effect() && !matches!(inst, Inst::Load(..) | Inst::Spread(_));
         if pure && let Some(&n) = self.seen.get(&inst) {
             return n;
         }
@@ -149,13 +201,23 @@ impl Body {
     }
 
     fn binary(&mut self, op: Opcode, a: Node, b: Node) -> Node {
-        let commutes =
-            [Opcode::ADD, Opcode::MUL, Opcode::IADD, Opcode::AND, Opcode::OR, Opcode::XOR]
-                .contains(&op);
+        let commutes = [
+            Opcode::ADD,
+            Opcode::MUL,
+            Opcode::IADD,
+            Opcode::IMUL,
+            Opcode::LOW_MUL,
+            Opcode::IMIN,
+            Opcode::IMAX,
+            Opcode::AND,
+            Opcode::OR,
+            Opcode::XOR,
+        ]
+        .contains(&op);
         self.push(Inst::Binary(op, commutes, a, b))
     }
 
-    pub(crate) fn bits_const(&mut self, bits: u32) -> Node {
+    pub(crate) fn bits_const(&mut self, bits: u64) -> Node {
         self.push(Inst::Const(bits))
     }
 
@@ -167,6 +229,80 @@ impl Body {
         self.push(Inst::Select(nan, a, raw))
     }
 
+    /// What a reduction becomes with one more element.
+    pub(crate) fn folded(&mut self, fold: Fold, total: Node, x: Node) -> Node {
+        match (fold.op, fold.int) {
+            (FoldOp::Sum, false) => self.add(total, x),
+            (FoldOp::Sum, true) => self.iadd(total, x),
+            (FoldOp::Prod, false) => self.mul(total, x),
+            (FoldOp::Prod, true) => self.imul(total, x),
+            (FoldOp::Max, false) => self.extreme(total, x, true),
+            (FoldOp::Max, true) => self.iextreme(total, x, true),
+            (FoldOp::Min, false) => self.extreme(total, x, false),
+            (FoldOp::Min, true) => self.iextreme(total, x, false),
+        }
+    }
+
+    fn sign_bit(&self) -> i64 {
+        match self.width {
+            Width::W32 => 1 << 31,
+            Width::W64 => i64::MIN,
+        }
+    }
+
+    /// AVX2 has fewer instructions on 64-bit integers.
+    pub(crate) fn short_of_integers(&self) -> bool {
+        self.vectors == Vectors::Ymm && self.width == Width::W64
+    }
+
+    /// The low bits of a product.
+    pub(crate) fn imul(&mut self, a: Node, b: Node) -> Node {
+        if !self.short_of_integers() {
+            return self.binary(Opcode::IMUL, a, b);
+        }
+        let low = self.binary(Opcode::LOW_MUL, a, b);
+        let (high_a, high_b) = (self.ishr_u(a, 32), self.ishr_u(b, 32));
+        let x = self.binary(Opcode::LOW_MUL, high_a, b);
+        let y = self.binary(Opcode::LOW_MUL, a, high_b);
+        let sum = self.iadd(x, y);
+        let high = self.ishl(sum, 32);
+        self.iadd(low, high)
+    }
+
+    /// The larger (smaller) of two signed integers.
+    pub(crate) fn iextreme(&mut self, a: Node, b: Node, max: bool) -> Node {
+        if !self.short_of_integers() {
+            return self.binary(if max { Opcode::IMAX } else { Opcode::IMIN }, a, b);
+        }
+        let m = if max { self.ilt(b, a) } else { self.ilt(a, b) };
+        self.select(m, a, b)
+    }
+
+    /// A shift by lanes: by a number of bits that is negative, or as large as the lanes, all of them
+    /// go. `None` where there is no instruction.
+    pub(crate) fn shift_by(&mut self, op: Opcode, a: Node, n: Node) -> Option<Node> {
+        if op == Opcode::SHIFT_SIGNED_BY && self.short_of_integers() {
+            return None;
+        }
+        Some(self.binary(op, a, n))
+    }
+
+    /// The nearest `bf16` of an `f32` (ties to even, NaN stays NaN), as that.
+    pub(crate) fn round_bf16(&mut self, v: Node) -> Node {
+        let odd = self.ishr_u(v, 16);
+        let one = self.i(1);
+        let odd = self.iand(odd, one);
+        let half = self.i(0x7fff);
+        let sum = self.iadd(v, half);
+        let sum = self.iadd(sum, odd);
+        let quiet = self.i(0x0040_0000);
+        let quiet = self.ior(v, quiet);
+        let nan = self.is_nan(v);
+        let r = self.select(nan, quiet, sum);
+        let high = self.i(0xffff_0000);
+        self.iand(r, high)
+    }
+
     pub(crate) fn is_nan(&mut self, a: Node) -> Node {
         self.push(Inst::Compare(predicate::UNORDERED, a, a))
     }
@@ -175,8 +311,8 @@ impl Body {
         self.push(Inst::Compare(p, a, b))
     }
 
-    pub(crate) fn mask_xor(&mut self, a: Node, b: Node) -> Node {
-        self.push(Inst::MaskOp(Logic::Xor, a, b))
+    pub(crate) fn mask_op(&mut self, op: Logic, a: Node, b: Node) -> Node {
+        self.push(Inst::MaskOp(op, a, b))
     }
 }
 
@@ -186,13 +322,19 @@ impl Prims for Body {
     type M = Node;
 
     fn width(&self) -> Width {
-        Width::W32
+        self.width
     }
     fn f(&mut self, v: f64) -> Node {
-        self.bits_const((v as f32).to_bits())
+        self.bits_const(match self.width {
+            Width::W32 => (v as f32).to_bits().into(),
+            Width::W64 => v.to_bits(),
+        })
     }
     fn i(&mut self, v: i64) -> Node {
-        self.bits_const(v as u32)
+        self.bits_const(match self.width {
+            Width::W32 => (v as u32).into(),
+            Width::W64 => v as u64,
+        })
     }
     fn add(&mut self, a: Node, b: Node) -> Node {
         self.binary(Opcode::ADD, a, b)
@@ -210,11 +352,11 @@ impl Prims for Body {
         self.push(Inst::Fma(a, b, c))
     }
     fn neg(&mut self, a: Node) -> Node {
-        let sign = self.bits_const(1 << 31);
+        let sign = self.i(self.sign_bit());
         self.binary(Opcode::XOR, a, sign)
     }
     fn abs(&mut self, a: Node) -> Node {
-        let rest = self.bits_const(!(1 << 31));
+        let rest = self.i(!self.sign_bit());
         self.binary(Opcode::AND, a, rest)
     }
     fn sqrt(&mut self, a: Node) -> Node {
@@ -299,6 +441,7 @@ impl Prims for Body {
         self.push(Inst::Shift(2, n as u8, a))
     }
     fn ishr_s(&mut self, a: Node, n: u32) -> Node {
+        self.unsupported |= self.short_of_integers();
         self.push(Inst::Shift(4, n as u8, a))
     }
     fn ilt(&mut self, a: Node, b: Node) -> Node {
@@ -308,9 +451,11 @@ impl Prims for Body {
         self.push(Inst::CompareInt(Opcode::IEQ, a, b))
     }
     fn to_int(&mut self, a: Node) -> Node {
+        self.unsupported |= self.short_of_integers();
         self.unary(Opcode::TO_INT, None, a)
     }
     fn to_float(&mut self, a: Node) -> Node {
+        self.unsupported |= self.short_of_integers();
         self.unary(Opcode::TO_FLOAT, None, a)
     }
     fn call1(&mut self, _: ScalarFn1, x: Node) -> Node {

@@ -1,20 +1,21 @@
 //! A body to machine code: loops, masked tail, hoisted constants, accumulators.
 
 use super::encode::{Address, Assembler, Gpr, Mask, Opcode, Rm};
-use super::ir::{Body, Fold, Inst, Logic, Node, predicate};
+use super::ir::{Body, Format, Inst, Logic, Node};
 use super::regalloc::{Liveness, OutOfRegisters, Registers, Uniform, is_uniform};
 use super::vectors::Vectors;
+use crate::cpu::math::Width;
 
 /// Registers that hold the streams' addresses; the last six are the caller's.
-const STREAMS: [Gpr; 10] =
+pub(super) const STREAMS: [Gpr; 10] =
     [Gpr(8), Gpr(9), Gpr(10), Gpr(11), Gpr(3), Gpr(5), Gpr(12), Gpr(13), Gpr(14), Gpr(15)];
 /// How many of them the caller does not expect to find again.
 const SCRATCH: usize = 4;
 
 /// The lanes that a partial vector has, as a mask register.
-const TAIL: u8 = 1;
+pub(super) const TAIL: u8 = 1;
 /// And as a truth value in a vector register.
-const TAIL_TRUTH: u8 = 15;
+pub(super) const TAIL_TRUTH: u8 = 15;
 
 /// The most streams of a strip.
 pub(crate) const MAX_STREAMS: usize = STREAMS.len();
@@ -41,18 +42,18 @@ pub(crate) fn lower(body: &Body, shape: Shape) -> Result<Vec<u8>, OutOfRegisters
     Ok(Lower::new(body, &lives, shape, slots)?.strip()?.0)
 }
 
-struct Lower<'b> {
-    asm: Assembler,
-    body: &'b Body,
+pub(super) struct Lower<'b> {
+    pub(super) asm: Assembler,
+    pub(super) body: &'b Body,
     lives: &'b Liveness,
-    shape: Shape,
+    pub(super) shape: Shape,
     /// Stack slots that the frame has.
-    frame: u32,
-    slots: u32,
+    pub(super) frame: u32,
+    pub(super) slots: u32,
     fixed: Vec<(Node, u8)>,
     uniform: Vec<Uniform>,
     /// The first register that holds no values: there are the accumulators.
-    top: usize,
+    pub(super) top: usize,
 }
 
 impl<'b> Lower<'b> {
@@ -67,14 +68,14 @@ impl<'b> Lower<'b> {
         // an instruction may need registers besides the live values: for uniform operands, and for
         // what takes more than one instruction
         let (more, most) = match vectors {
-            Vectors::Ymm => (4, 8),
+            Vectors::Ymm => (5, 8),
             Vectors::Zmm => (3, 20),
         };
         let taken = accumulators + lives.pressure + more;
         if body.streams as usize > MAX_STREAMS || accumulators > most {
             return Err(OutOfRegisters);
         }
-        let mut asm = Assembler::new(vectors);
+        let mut asm = Assembler::new(vectors, body.width);
         let mut uniform = Vec::new();
         for (i, inst) in body.insts.iter().enumerate() {
             if !lives.live[i] {
@@ -118,18 +119,13 @@ impl<'b> Lower<'b> {
         Ok(Lower { asm, body, lives, shape, frame, slots: 0, fixed, uniform, top })
     }
 
-    /// The register of an accumulator.
-    fn accumulator(&self, copy: u32, fold: u32) -> u8 {
-        (self.top as u32 + copy * self.body.folds.len() as u32 + fold) as u8
-    }
-
     fn strip(mut self) -> Result<(Vec<u8>, u32), OutOfRegisters> {
         let streams = &STREAMS[..self.body.streams as usize];
         let saved = &streams[SCRATCH.min(streams.len())..];
         for &r in saved {
             self.asm.push(r);
         }
-        let (lanes, bytes) = (self.body.vectors.lanes() as i32, self.body.vectors.bytes());
+        let (lanes, bytes) = (self.body.lanes() as i32, self.body.vectors.bytes());
         if self.frame > 0 {
             self.asm.sub_imm(Gpr::RSP, self.frame as i32 * bytes);
         }
@@ -144,12 +140,7 @@ impl<'b> Lower<'b> {
         for copy in 0..self.shape.unroll {
             for (i, fold) in self.body.folds.iter().enumerate() {
                 let r = self.accumulator(copy, i as u32);
-                let start = match fold {
-                    Fold::Sum => 0.0,
-                    Fold::Max => f32::NEG_INFINITY,
-                    Fold::Min => f32::INFINITY,
-                };
-                let at = Address::Pool(self.asm.constant(start.to_bits()));
+                let at = Address::Pool(self.asm.constant(fold.start));
                 self.asm.vector(Opcode::BROADCAST, r, 0, Rm::Lane(at), None);
             }
         }
@@ -164,6 +155,7 @@ impl<'b> Lower<'b> {
             self.asm.and_imm(Gpr::RSI, lanes - 1);
             self.asm.jump_zero(done);
             self.mark_tail();
+            self.begin_tail();
             self.pass(0, true)?;
             self.asm.bind(done);
         }
@@ -176,7 +168,8 @@ impl<'b> Lower<'b> {
             self.asm.pop(r);
         }
         self.asm.ret();
-        Ok((self.asm.finish(), self.slots))
+        let slots = self.slots + u32::from(self.copies_tail());
+        Ok((self.asm.finish(), slots))
     }
 
     /// The lanes of the last `rsi` elements.
@@ -191,7 +184,7 @@ impl<'b> Lower<'b> {
                 asm.mask_from_edx(TAIL);
             }
             Vectors::Ymm => {
-                let numbers = Address::Pool(asm.words(&[0, 1, 2, 3, 4, 5, 6, 7]));
+                let numbers = Address::Pool(asm.lane_numbers());
                 let t = TAIL_TRUTH;
                 asm.vex(Opcode::FROM_GPR, false, t, 0, Rm::Reg(Gpr::RSI.0), None);
                 asm.vex(Opcode::SPREAD, true, t, 0, Rm::Reg(t), None);
@@ -204,14 +197,14 @@ impl<'b> Lower<'b> {
     fn counted(&mut self, u: u32) -> Result<(), OutOfRegisters> {
         let (head, done) = (self.asm.label(), self.asm.label());
         self.asm.mov(Gpr::RCX, Gpr::RSI);
-        let lanes = self.body.vectors.lanes();
+        let lanes = self.body.lanes();
         self.asm.shr_imm(Gpr::RCX, (lanes * u).trailing_zeros() as u8);
         self.asm.jump_zero(done);
         self.asm.bind(head);
         for copy in 0..u {
             self.pass(copy, false)?;
         }
-        self.asm.add_imm(Gpr::RAX, self.body.vectors.bytes() * u as i32);
+        self.asm.add_imm(Gpr::RAX, (lanes * u) as i32);
         self.asm.dec(Gpr::RCX);
         self.asm.jump_not_zero(head);
         self.asm.bind(done);
@@ -241,35 +234,57 @@ impl<'b> Lower<'b> {
         copy: u32,
         tail: bool,
     ) -> Result<(), OutOfRegisters> {
-        let bytes = self.body.vectors.bytes();
-        let place = |s: u32| {
-            let at = Address::Indexed(STREAMS[s as usize], Gpr::RAX, copy as i32 * bytes);
-            Rm::Mem(at)
+        let (lanes, width) = (self.body.lanes() as i32, self.body.width);
+        let place = |s: u32, format: Format| {
+            let shift = format.shift(width);
+            let offset = (copy as i32 * lanes) << shift;
+            Rm::Mem(Address::Indexed(STREAMS[s as usize], Gpr::RAX, shift, offset))
         };
         let asm = &mut self.asm;
         match inst {
             Inst::Const(_) | Inst::Param(_) => {}
-            Inst::Load(s) => {
+            Inst::Load(s, format) if format != Format::Lanes => {
+                let r = regs.define(asm, me, inst.operands())?;
+                self.load_converted(r, s, place(s, format), format, tail);
+            }
+            Inst::Store(s, format, v) if format != Format::Lanes => {
+                let r = regs.read(asm, v)?;
+                let temporary = regs.fresh(asm)?;
+                self.store_converted([r, temporary], s, place(s, format), format, tail);
+                regs.give_back(temporary);
+                regs.release(inst.operands());
+            }
+            Inst::RoundHalf(a) => {
+                let x = regs.read(asm, a)?;
+                let r = regs.define(asm, me, inst.operands())?;
+                self.round_half(r, x);
+            }
+            Inst::Load(s, format) => {
                 let r = regs.define(asm, me, inst.operands())?;
                 match (tail, asm.vectors) {
-                    (false, _) => asm.vector(Opcode::LOAD, r, 0, place(s), None),
+                    (false, _) => asm.vector(Opcode::LOAD, r, 0, place(s, format), None),
                     (true, Vectors::Ymm) => {
-                        asm.vector(Opcode::LOAD_PART, r, TAIL_TRUTH, place(s), None);
+                        asm.vector(Opcode::LOAD_PART, r, TAIL_TRUTH, place(s, format), None);
                     }
                     (true, Vectors::Zmm) => {
-                        asm.evex(Opcode::LOAD, Mask::Zero(TAIL), r, 0, place(s), None);
+                        asm.evex(Opcode::LOAD, Mask::Zero(TAIL), r, 0, place(s, format), None);
                     }
                 }
             }
-            Inst::Store(s, v) => {
+            Inst::Spread(s) => {
+                let r = regs.define(asm, me, inst.operands())?;
+                let at = Address::Base(STREAMS[s as usize], 0);
+                asm.vector(Opcode::BROADCAST, r, 0, Rm::Lane(at), None);
+            }
+            Inst::Store(s, format, v) => {
                 let r = regs.read(asm, v)?;
                 match (tail, asm.vectors) {
-                    (false, _) => asm.vector(Opcode::STORE, r, 0, place(s), None),
+                    (false, _) => asm.vector(Opcode::STORE, r, 0, place(s, format), None),
                     (true, Vectors::Ymm) => {
-                        asm.vector(Opcode::STORE_PART, r, TAIL_TRUTH, place(s), None);
+                        asm.vector(Opcode::STORE_PART, r, TAIL_TRUTH, place(s, format), None);
                     }
                     (true, Vectors::Zmm) => {
-                        asm.evex(Opcode::STORE, Mask::Merge(TAIL), r, 0, place(s), None);
+                        asm.evex(Opcode::STORE, Mask::Merge(TAIL), r, 0, place(s, format), None);
                     }
                 }
                 regs.release(inst.operands());
@@ -285,7 +300,12 @@ impl<'b> Lower<'b> {
                     Vectors::Zmm => regs.source(asm, a)?,
                 };
                 let r = regs.define(asm, me, inst.operands())?;
-                asm.vector(Opcode::SHIFT, which, r, rm, Some(n));
+                // 64-bit lanes have another opcode where signs come in
+                let op = match which {
+                    4 if width == Width::W64 => Opcode::SHIFT_SIGNED,
+                    _ => Opcode::SHIFT,
+                };
+                asm.vector(op, which, r, rm, Some(n));
             }
             Inst::Binary(op, commutes, a, b) => {
                 let (ra, rb) = (regs.held(a), regs.held(b));
@@ -392,7 +412,7 @@ impl<'b> Lower<'b> {
                 (op, regs.read(asm, a)?, regs.source(asm, b)?, None)
             }
             Inst::MaskNot(a) => {
-                let ones = Rm::Mem(Address::Pool(asm.constant(u32::MAX)));
+                let ones = Rm::Mem(Address::Pool(asm.constant(u64::MAX)));
                 (Opcode::XOR_TRUTH, regs.read(asm, a)?, ones, None)
             }
             Inst::Select(m, a, b) => {
@@ -404,43 +424,6 @@ impl<'b> Lower<'b> {
         };
         let r = regs.define(asm, me, inst.operands())?;
         asm.vector(op, r, x, y, imm);
-        Ok(())
-    }
-
-    /// Takes a value into an accumulator.
-    fn accumulate(
-        &mut self,
-        regs: &mut Registers<'_>,
-        acc: u8,
-        fold: Fold,
-        v: Node,
-        tail: bool,
-    ) -> Result<(), OutOfRegisters> {
-        let asm = &mut self.asm;
-        let rm = regs.source(asm, v)?;
-        let lanes = if tail { Mask::Merge(TAIL) } else { Mask::None };
-        match (asm.vectors, fold) {
-            (Vectors::Zmm, Fold::Sum) => asm.evex(Opcode::ADD, lanes, acc, acc, rm, None),
-            (Vectors::Zmm, Fold::Max | Fold::Min) => {
-                let k = regs.define_mask(None)?;
-                extreme_zmm(asm, fold, lanes, k, acc, rm);
-            }
-            (Vectors::Ymm, Fold::Sum) if !tail => asm.vector(Opcode::ADD, acc, acc, rm, None),
-            (Vectors::Ymm, Fold::Sum) => {
-                // the sum begins with a zero, which another one does not change
-                let part = regs.fresh(asm)?;
-                asm.vector(Opcode::AND_TRUTH, part, TAIL_TRUTH, rm, None);
-                asm.vector(Opcode::ADD, acc, acc, Rm::Reg(part), None);
-                regs.give_back(part);
-            }
-            (Vectors::Ymm, Fold::Max | Fold::Min) => {
-                let (a, b) = (regs.fresh(asm)?, regs.fresh(asm)?);
-                let lanes = tail.then_some(TAIL_TRUTH);
-                extreme_ymm(asm, fold, lanes, [a, b], acc, rm);
-                regs.give_back(a);
-                regs.give_back(b);
-            }
-        }
         Ok(())
     }
 
@@ -492,91 +475,4 @@ impl<'b> Lower<'b> {
         regs.own(me, r);
         Ok(())
     }
-
-    /// Adds the accumulators' copies together, then their lanes, and stores the results.
-    fn fold_up(&mut self) {
-        const TEMP: u8 = 0;
-        let n = self.body.folds.len() as u32;
-        for i in 0..n {
-            let fold = self.body.folds[i as usize];
-            let acc = self.accumulator(0, i);
-            let mut width = self.shape.unroll;
-            while width > 1 {
-                width /= 2;
-                for copy in 0..width {
-                    let into = self.accumulator(copy, i);
-                    let from = Rm::Reg(self.accumulator(copy + width, i));
-                    combine(&mut self.asm, fold, into, from);
-                }
-            }
-            let asm = &mut self.asm;
-            // lanes that are far apart first
-            let steps: &[(Opcode, u8)] = match asm.vectors {
-                Vectors::Ymm => {
-                    &[(Opcode::HALVES, 1), (Opcode::PERMUTE, 0x4e), (Opcode::PERMUTE, 0xb1)]
-                }
-                Vectors::Zmm => &[
-                    (Opcode::QUARTERS, 0x4e),
-                    (Opcode::QUARTERS, 0xb1),
-                    (Opcode::PERMUTE, 0x4e),
-                    (Opcode::PERMUTE, 0xb1),
-                ],
-            };
-            for &(op, imm) in steps {
-                let v = if op == Opcode::PERMUTE { 0 } else { acc };
-                asm.vector(op, TEMP, v, Rm::Reg(acc), Some(imm));
-                combine(asm, fold, acc, Rm::Reg(TEMP));
-            }
-            let at = (self.body.streams + self.body.params + i) as i32 * 8;
-            let to = Rm::Lane(Address::Base(Gpr::RDI, at));
-            match asm.vectors {
-                Vectors::Ymm => asm.vex(Opcode::STORE_LANE, false, acc, 0, to, None),
-                Vectors::Zmm => asm.evex(Opcode::STORE_LANE, Mask::None, acc, 0, to, None),
-            }
-        }
-    }
-}
-
-/// `acc <- fold(acc, rm)` where no values are alive but accumulators and register 0.
-fn combine(asm: &mut Assembler, fold: Fold, acc: u8, rm: Rm) {
-    match (fold, asm.vectors) {
-        (Fold::Sum, _) => asm.vector(Opcode::ADD, acc, acc, rm, None),
-        (_, Vectors::Ymm) => extreme_ymm(asm, fold, None, [1, 2], acc, rm),
-        (_, Vectors::Zmm) => extreme_zmm(asm, fold, Mask::None, 2, acc, rm),
-    }
-}
-
-fn extreme_of(fold: Fold) -> Opcode {
-    match fold {
-        Fold::Max => Opcode::MAX,
-        _ => Opcode::MIN,
-    }
-}
-
-/// `acc <- extreme(acc, rm)`: a NaN in either stays.
-fn extreme_zmm(asm: &mut Assembler, fold: Fold, lanes: Mask, k: u8, acc: u8, rm: Rm) {
-    // the machine gives the second operand where one is NaN: a lane that has one already is left
-    // alone
-    let ordered = Some(predicate::ORDERED);
-    asm.evex(Opcode::CMP, lanes, k, acc, Rm::Reg(acc), ordered);
-    asm.evex(extreme_of(fold), Mask::Merge(k), acc, acc, rm, None);
-}
-
-/// The same; `lanes` has the truth values of those that change.
-fn extreme_ymm(
-    asm: &mut Assembler,
-    fold: Fold,
-    lanes: Option<u8>,
-    [new, nan]: [u8; 2],
-    acc: u8,
-    rm: Rm,
-) {
-    let unordered = Some(predicate::UNORDERED);
-    asm.vector(extreme_of(fold), new, acc, rm, None);
-    asm.vector(Opcode::CMP, nan, acc, Rm::Reg(acc), unordered);
-    let Some(lanes) = lanes else {
-        return asm.vector(Opcode::BLEND_SIGNS, acc, new, Rm::Reg(acc), Some(nan << 4));
-    };
-    asm.vector(Opcode::BLEND_SIGNS, new, new, Rm::Reg(acc), Some(nan << 4));
-    asm.vector(Opcode::BLEND_SIGNS, acc, acc, Rm::Reg(new), Some(lanes << 4));
 }

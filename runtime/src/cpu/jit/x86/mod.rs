@@ -1,4 +1,4 @@
-//! Strips: straight-line `f32` loops in vectors of 256 or 512 bits, called by address from the code
+//! Strips: straight-line loops in vectors of 256 or 512 bits, called by address from the code
 //! that Cranelift generates.
 //!
 //! A strip runs a body over `n` consecutive elements, the last ones under a mask. Cranelift has no
@@ -10,35 +10,46 @@
 //! |---|---|
 //! | `encode` | instruction encoding |
 //! | `ir` | the body, which the math functions record themselves into |
+//! | `memory` | elements that are shorter than lanes |
 //! | `regalloc` | registers by linear scan |
-//! | `lower` | loops, masks, constants, accumulators |
-//! | `stage` | which stages qualify, as bodies |
+//! | `lower`, `folds` | loops, masks, constants; accumulators |
+//! | `stage` | which stages qualify |
+//! | `columns` | kernels whose stages go over the rows of many columns |
+//! | `translate` | the instructions of a stage as a body |
 //! | `vectors` | the registers: AVX2's or AVX-512's |
 
+mod columns;
 mod encode;
+mod folds;
 mod ir;
 mod lower;
+mod memory;
 mod regalloc;
 mod stage;
+mod translate;
 mod vectors;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_lanes;
 
-use super::memory::FuncId;
 use straightline_passes::schedule::loops::Val;
 
+pub(super) use columns::{ColumnStage, Columns, columns_of};
 pub(super) use stage::strip_of;
 pub(super) use vectors::Vectors;
 
 /// The strip of a stage: a function of a table and a number of elements. The table has an address
-/// per stream, then a float per parameter (in 8 bytes each), then room for a float per reduction.
+/// per stream, then a number per parameter (in 8 bytes each), then room for one per reduction.
 #[derive(Clone, Debug)]
 pub(super) struct Strip {
-    /// Set once the code is in place.
-    pub(super) function: Option<FuncId>,
-    /// The loads and stores that are streams.
-    pub(super) streams: Vec<usize>,
+    /// The machine code, until it is in place.
+    pub(super) code: Vec<u8>,
+    /// Which of the kernel's strips it is, once its code is in place.
+    pub(super) number: usize,
+    /// Where elements come from and go to.
+    pub(super) streams: Vec<Stream>,
     /// The invariant values that are parameters.
     pub(super) params: Vec<Val>,
     /// The number of reductions.
@@ -46,4 +57,17 @@ pub(super) struct Strip {
     /// The chains of additions of a sum: the lanes of as many vectors as the longest step has, so
     /// that blocks are whole steps.
     pub(super) chains: i64,
+}
+
+/// Elements that a strip goes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stream {
+    /// Those of a load or store, so many rows after the current one.
+    Access { inst: usize, row: i64 },
+    /// The finished reductions of the columns, of an instruction of an earlier stage.
+    Carry { stage: usize, inst: usize },
+    /// The running results of a reduction of the columns, by its place among those of the stage.
+    Total(usize),
+    /// Those of a block of rows.
+    Part(usize),
 }

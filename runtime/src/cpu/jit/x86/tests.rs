@@ -1,9 +1,12 @@
 use super::encode::{Address, Assembler, Gpr, Mask, Opcode, Rm};
-use super::ir::{Body, Fold, Inst, Node};
+use super::ir::{Body, Format, Inst, Node};
 use super::lower::{Shape, lower};
+use super::translate::fold_of;
 use super::vectors::Vectors;
-use crate::cpu::math::Prims;
+use crate::cpu::math::{Prims, Width};
 use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, IntelFormatter};
+use straightline_passes::ir::DType;
+use straightline_passes::schedule::loops::ReduceOp;
 
 /// The instructions up to the first return.
 fn disassemble(code: &[u8]) -> Vec<String> {
@@ -25,12 +28,21 @@ fn disassemble(code: &[u8]) -> Vec<String> {
     out
 }
 
-fn check(want: &[&str], f: impl FnOnce(&mut Assembler)) {
+pub(super) fn check(want: &[&str], f: impl FnOnce(&mut Assembler)) {
     check_with(Vectors::Zmm, want, f);
 }
 
-fn check_with(vectors: Vectors, want: &[&str], f: impl FnOnce(&mut Assembler)) {
-    let mut asm = Assembler::new(vectors);
+pub(super) fn check_with(vectors: Vectors, want: &[&str], f: impl FnOnce(&mut Assembler)) {
+    check_lanes(vectors, Width::W32, want, f);
+}
+
+pub(super) fn check_lanes(
+    vectors: Vectors,
+    width: Width,
+    want: &[&str],
+    f: impl FnOnce(&mut Assembler),
+) {
+    let mut asm = Assembler::new(vectors, width);
     f(&mut asm);
     asm.ret();
     let got = disassemble(&asm.finish());
@@ -203,7 +215,7 @@ fn memory_operands_of_short_vectors() {
         ],
         |a| {
             let rax = Gpr::RAX;
-            let mem = |b, d| Rm::Mem(Address::Indexed(Gpr(b), rax, d));
+            let mem = |b, d| Rm::Mem(Address::Indexed(Gpr(b), rax, 0, d));
             let base = |b: Gpr, d| Address::Base(b, d);
             a.vector(Opcode::LOAD, 14, 0, mem(8, 0), None);
             a.vector(Opcode::LOAD_PART, 3, 15, mem(5, 32), None);
@@ -218,7 +230,7 @@ fn memory_operands_of_short_vectors() {
             let second = Address::Pool(a.constant(9));
             assert_eq!((first, a.constant(7)), (0, 0));
             a.vector(Opcode::CMP, 2, 1, Rm::Mem(second), Some(0x1e));
-            let numbers = Address::Pool(a.words(&[0, 1, 2, 3, 4, 5, 6, 7]));
+            let numbers = Address::Pool(a.lane_numbers());
             a.vector(Opcode::IGT, 15, 15, Rm::Mem(numbers), None);
         },
     );
@@ -242,7 +254,7 @@ fn memory_operands() {
         |a| {
             let none = Mask::None;
             let rax = Gpr::RAX;
-            let mem = |b, d| Rm::Mem(Address::Indexed(Gpr(b), rax, d));
+            let mem = |b, d| Rm::Mem(Address::Indexed(Gpr(b), rax, 0, d));
             let base = |b: Gpr, d| Address::Base(b, d);
             a.evex(Opcode::LOAD, none, 30, 0, mem(8, 0), None);
             a.evex(Opcode::LOAD, Mask::Zero(1), 3, 0, mem(5, 64), None);
@@ -320,11 +332,11 @@ fn plain(unroll: u32) -> Shape {
 #[test]
 fn every_strip_leaves_clean_upper_halves() {
     for vectors in [Vectors::Ymm, Vectors::Zmm] {
-        let mut b = Body::new(vectors);
-        let x = b.push(Inst::Load(0));
+        let mut b = Body::new(vectors, Width::W32);
+        let x = b.push(Inst::Load(0, Format::Lanes));
         let y = b.f(2.0);
         let z = b.mul(x, y);
-        b.push(Inst::Store(1, z));
+        b.push(Inst::Store(1, Format::Lanes, z));
         b.streams = 2;
         let text = disassemble(&lower(&b, plain(4)).expect("fits"));
         let n = text.len();
@@ -337,13 +349,13 @@ fn every_strip_leaves_clean_upper_halves() {
 fn more_values_than_registers_go_to_the_stack() {
     // all loads of one stream stay alive until the sum that reads them in order of definition
     for vectors in [Vectors::Ymm, Vectors::Zmm] {
-        let mut b = Body::new(vectors);
-        let x: Vec<Node> = (0..40).map(|_| b.push(Inst::Load(0))).collect();
+        let mut b = Body::new(vectors, Width::W32);
+        let x: Vec<Node> = (0..40).map(|_| b.push(Inst::Load(0, Format::Lanes))).collect();
         let mut sum = b.f(0.0);
         for v in x {
             sum = b.fma(v, v, sum);
         }
-        b.push(Inst::Store(1, sum));
+        b.push(Inst::Store(1, Format::Lanes, sum));
         b.streams = 2;
         let text = disassemble(&lower(&b, plain(1)).expect("fits"));
         let spills = text.iter().filter(|l| l.starts_with("vmovups [rsp")).count();
@@ -354,11 +366,12 @@ fn more_values_than_registers_go_to_the_stack() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let mut b = Body::new(Vectors::Zmm);
-    let x = b.push(Inst::Load(0));
+    let mut b = Body::new(Vectors::Zmm, Width::W32);
+    let x = b.push(Inst::Load(0, Format::Lanes));
+    let sum = fold_of(ReduceOp::Sum, DType::F32).expect("a reduction");
     for k in 0..8 {
-        b.push(Inst::Accumulate(k, Fold::Sum, x));
-        b.folds.push(Fold::Sum);
+        b.push(Inst::Accumulate(k, sum, x));
+        b.folds.push(sum);
     }
     b.streams = 1;
     assert!(lower(&b, plain(4)).is_err());

@@ -1,6 +1,6 @@
 //! The vector registers that strips use.
 
-use crate::cpu::math::isa;
+use crate::cpu::math::{Width, isa};
 
 /// A width of vectors, and where truth values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,17 +21,20 @@ impl Vectors {
         }
     }
 
-    /// 32-bit lanes of a register.
-    pub(crate) const fn lanes(self) -> u32 {
-        match self {
-            Vectors::Ymm => 8,
-            Vectors::Zmm => 16,
+    /// Lanes of a register.
+    pub(crate) const fn lanes(self, width: Width) -> u32 {
+        match width {
+            Width::W32 => self.bytes() as u32 / 4,
+            Width::W64 => self.bytes() as u32 / 8,
         }
     }
 
     /// Bytes of a register.
     pub(crate) const fn bytes(self) -> i32 {
-        self.lanes() as i32 * 4
+        match self {
+            Vectors::Ymm => 32,
+            Vectors::Zmm => 64,
+        }
     }
 
     /// The number of registers.

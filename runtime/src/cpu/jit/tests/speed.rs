@@ -1,0 +1,145 @@
+//! What generated loops move in a second, wide and narrow: `cargo test -p straightline-runtime --lib
+//! speed -- --ignored --nocapture --test-threads 1`.
+
+use super::scheduled::planned;
+use super::*;
+use std::time::Instant;
+
+/// Seconds of the fastest of many runs.
+fn fastest(mut run: impl FnMut()) -> f64 {
+    let mut best = f64::INFINITY;
+    let began = Instant::now();
+    while began.elapsed().as_secs_f64() < 0.4 {
+        let t = Instant::now();
+        run();
+        best = best.min(t.elapsed().as_secs_f64());
+    }
+    best
+}
+
+/// Compiles a graph both ways and prints the time of each and the bytes of inputs and outputs that
+/// it goes over in a second.
+fn measure(name: &str, text: &str) {
+    let schedule = planned(text);
+    let bytes = |b: &Buffer| b.len * b.dtype.size();
+    let mut memory: Vec<Vec<u64>> =
+        schedule.buffers.iter().map(|b| vec![0; bytes(b).div_ceil(8) + 8]).collect();
+    // pages that nobody wrote to would all be the one page of zeros; no float of any length here is denormal
+    for m in &mut memory {
+        m.fill(0x3f81_3f80_3f02_3f01);
+    }
+    let (mut inputs, mut outputs, mut moved) = (Vec::new(), Vec::new(), 0);
+    for (b, m) in schedule.buffers.iter().zip(&mut memory) {
+        match b.kind {
+            BufferKind::Input(_) => inputs.push(ArgPtr::new(m.as_mut_ptr().cast())),
+            BufferKind::Output(_) => outputs.push(m.as_mut_ptr().cast()),
+            _ => continue,
+        }
+        moved += bytes(b);
+    }
+    let mut times = [0.0; 2];
+    let mut strips = 0;
+    for (narrow, time) in [false, true].into_iter().zip(&mut times) {
+        let options = PlanOptions { narrow, keep_asm: true, ..PlanOptions::default() };
+        let plan = Plan::compile(schedule.clone(), &options).expect("compiles");
+        if !narrow {
+            strips = plan.asm().expect("kept").matches("; strip_").count();
+        }
+        *time = fastest(|| {
+            // SAFETY: each buffer has the bytes that the schedule says.
+            unsafe { plan.run(&inputs, &[], &outputs).expect("runs") };
+        });
+    }
+    let [wide, narrow] = times;
+    println!(
+        "{name:28} {strips:2} strips {:9.2} us {:6.1} GB/s, 128 bits {:9.2} us: {:.2}",
+        wide * 1e6,
+        moved as f64 / wide * 1e-9,
+        narrow * 1e6,
+        wide / narrow,
+    );
+}
+
+#[test]
+#[ignore = "measures"]
+fn speed_of_reductions() {
+    for (m, n) in [(4096, 4096), (2048, 2048), (1024, 1024), (256, 256), (100, 64)] {
+        for (op, more) in [("sum.dim_IntList", ", dtype=none"), ("amax", "")] {
+            for dim in [0, 1] {
+                let out = if dim == 0 { n } else { m };
+                let text = format!(
+                    "graph(%x: f32[{m},{n}]) {{
+  %0: f32[{out}] = aten::{op}(%x, dim=[{dim}], keepdim=false{more})
+  return %0
+}}"
+                );
+                measure(&format!("{op} {dim} of {m} x {n}"), &text);
+            }
+        }
+    }
+    measure(
+        "softmax 0 of 1024 x 1024",
+        "graph(%x: f32[1024,1024]) {
+  %0: f32[1024,1024] = aten::_softmax(%x, dim=0, half_to_float=false)
+  return %0
+}",
+    );
+}
+
+#[test]
+#[ignore = "measures"]
+fn speed_of_dtypes() {
+    let n = 1 << 14;
+    for d in ["f32", "f64", "i64", "i32", "i16", "u8", "f16", "bf16"] {
+        let operands = format!("%x: {d}[{n}], %y: {d}[{n}]");
+        let product = format!(
+            "graph({operands}) {{
+  %0: {d}[{n}] = aten::mul.Tensor(%x, %y)
+  %1: {d}[{n}] = aten::add.Tensor(%0, %y, alpha=1)
+  return %1
+}}"
+        );
+        measure(&format!("x * y + y of {d}"), &product);
+        let compared = format!(
+            "graph({operands}) {{
+  %0: bool[{n}] = aten::lt.Tensor(%x, %y)
+  return %0
+}}"
+        );
+        measure(&format!("x < y of {d}"), &compared);
+        let chosen = format!(
+            "graph(%c: bool[{n}], {operands}) {{
+  %0: {d}[{n}] = aten::where.self(%c, %x, %y)
+  return %0
+}}"
+        );
+        measure(&format!("c ? x : y of {d}"), &chosen);
+        for (m, n) in [(128, 128)] {
+            for dim in [0, 1] {
+                let largest = format!(
+                    "graph(%x: {d}[{m},{n}]) {{
+  %0: {d}[{n}] = aten::amax(%x, dim=[{dim}], keepdim=false)
+  return %0
+}}"
+                );
+                measure(&format!("amax {dim} of {d}"), &largest);
+            }
+        }
+    }
+    for d in ["f32", "f64", "f16", "bf16"] {
+        let gelu = format!(
+            "graph(%x: {d}[{n}]) {{
+  %0: {d}[{n}] = aten::gelu(%x, approximate=\"none\")
+  return %0
+}}"
+        );
+        measure(&format!("gelu of {d}"), &gelu);
+    }
+    measure(
+        "sum 1 of f64",
+        "graph(%x: f64[128,128]) {
+  %0: f64[128] = aten::sum.dim_IntList(%x, dim=[1], keepdim=false, dtype=none)
+  return %0
+}",
+    );
+}

@@ -1,0 +1,142 @@
+//! Kernels whose stages go over the rows of many columns: sums over leading dimensions, and what is
+//! normalised by them.
+//!
+//! Lanes run along the columns. Results of reductions are in memory, one for each column, and a
+//! strip takes several rows at once into them: it reads each result once for that many rows, which
+//! it reads from end to end as they lie. The order in which the elements of a column are taken in is
+//! that of the loops in Cranelift.
+
+use super::ir::{Body, Format, Inst};
+use super::stage::{code, in_place_only, lowered};
+use super::translate::{Translate, fold_of};
+use super::vectors::Vectors;
+use super::{Stream, Strip};
+use crate::cpu::jit::analyse::StageFacts;
+use crate::cpu::jit::sizes::{Axis, Kernel, Op, Sizes};
+use straightline_passes::schedule::loops::Vectorize;
+
+/// Fewer columns stay with Cranelift, whose loops have no calls.
+const MIN_COLUMNS: i64 = 64;
+/// How many rows a strip may take at once.
+const ROWS: [i64; 3] = [8, 4, 2];
+/// The most instructions of several rows.
+const MAX_ROWS_BODY: usize = 60;
+
+/// The strips of a kernel, all of whose stages have some.
+#[derive(Clone, Debug)]
+pub(in crate::cpu::jit) struct Columns {
+    pub(in crate::cpu::jit) stages: Vec<ColumnStage>,
+}
+
+/// The strips of a stage.
+#[derive(Clone, Debug)]
+pub(in crate::cpu::jit) struct ColumnStage {
+    /// Over so many rows at once: several first, if at all, then one.
+    pub(in crate::cpu::jit) passes: Vec<(i64, Strip)>,
+    /// Sets the results to what reductions begin with, and takes those of a block of rows into the
+    /// others; of a stage with reductions.
+    pub(in crate::cpu::jit) ends: Option<[Strip; 2]>,
+}
+
+impl Columns {
+    /// All strips.
+    pub(in crate::cpu::jit) fn strips(&mut self) -> impl Iterator<Item = &mut Strip> {
+        self.stages.iter_mut().flat_map(|s| {
+            let passes = s.passes.iter_mut().map(|p| &mut p.1);
+            passes.chain(s.ends.iter_mut().flatten())
+        })
+    }
+}
+
+/// The strips of a kernel that goes over columns; `None` if it does not qualify.
+pub(in crate::cpu::jit) fn columns_of(
+    kernel: &Kernel,
+    facts: &[StageFacts],
+    sizes: &Sizes,
+    vectors: Vectors,
+) -> Option<Columns> {
+    let axis = kernel.grid.last()?;
+    let several = kernel.stages.iter().any(|s| !s.axes.is_empty());
+    if kernel.vectorize != Vectorize::Grid
+        || !several
+        || !kernel.scratch.is_empty()
+        || sizes.hint(axis.extent) < MIN_COLUMNS
+    {
+        return None;
+    }
+    let stages = (0..kernel.stages.len())
+        .map(|s| stage(kernel, s, &facts[s], axis, sizes, vectors))
+        .collect::<Option<_>>()?;
+    Some(Columns { stages })
+}
+
+fn stage(
+    kernel: &Kernel,
+    s: usize,
+    facts: &StageFacts,
+    axis: &Axis,
+    sizes: &Sizes,
+    vectors: Vectors,
+) -> Option<ColumnStage> {
+    let stage = &kernel.stages[s];
+    if facts.scalar_only || !facts.parts.is_empty() || !in_place_only(stage) {
+        return None;
+    }
+    let rows = |n: i64| {
+        let mut t = Translate::new(kernel, s, facts, axis.id, vectors);
+        t.rows(n)?;
+        (n == 1 || t.body.insts.len() <= MAX_ROWS_BODY).then_some(())?;
+        Some((n, code(t, axis, sizes)?))
+    };
+    let count = stage.axes.last().map_or(1, |a| sizes.hint(a.extent));
+    let several = ROWS.into_iter().filter(|n| *n <= count).find_map(rows);
+    let passes = several.into_iter().chain([rows(1)?]).collect();
+    let ends = match facts.reduces.is_empty() {
+        true => None,
+        false => {
+            Some([false, true].map(|blocks| end(kernel, s, facts, (axis, sizes), vectors, blocks)))
+        }
+    };
+    let ends = match ends {
+        None => None,
+        Some([Some(begin), Some(add)]) => Some([begin, add]),
+        Some(_) => return None,
+    };
+    Some(ColumnStage { passes, ends })
+}
+
+/// A strip over the results of a stage: sets them to what they begin with, or (`blocks`) takes the
+/// results of a block into them.
+fn end(
+    kernel: &Kernel,
+    s: usize,
+    facts: &StageFacts,
+    (axis, sizes): (&Axis, &Sizes),
+    vectors: Vectors,
+    blocks: bool,
+) -> Option<Strip> {
+    let width = Translate::new(kernel, s, facts, axis.id, vectors).body.width;
+    let mut body = Body::new(vectors, width);
+    let mut streams = Vec::new();
+    for (k, &r) in facts.reduces.iter().enumerate() {
+        let inst = &kernel.stages[s].body[r];
+        let Op::Reduce(op, _) = inst.op else {
+            return None;
+        };
+        let fold = fold_of(op, inst.dtype)?;
+        let to = streams.len() as u32;
+        streams.push(Stream::Total(k));
+        let value = if blocks {
+            streams.push(Stream::Part(k));
+            let total = body.push(Inst::Load(to, Format::Lanes));
+            let part = body.push(Inst::Load(to + 1, Format::Lanes));
+            body.folded(fold, total, part)
+        } else {
+            body.bits_const(fold.start)
+        };
+        body.push(Inst::Store(to, Format::Lanes, value));
+    }
+    body.streams = streams.len() as u32;
+    let code = lowered(&body, axis, sizes)?;
+    Some(Strip { code, number: 0, streams, params: Vec::new(), folds: 0, chains: 1 })
+}

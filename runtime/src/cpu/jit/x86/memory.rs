@@ -1,0 +1,158 @@
+//! Elements in memory that are not as long as lanes: bytes, 16-bit integers, `f16`.
+
+use super::encode::{Address, Conversion, Gpr, Mask, Rm};
+use super::ir::{Format, Inst};
+use super::lower::{Lower, STREAMS, TAIL};
+use super::vectors::Vectors;
+use crate::cpu::math::Width;
+
+impl Lower<'_> {
+    /// AVX2 reads and writes no parts of vectors of such elements: those of the tail are copied to
+    /// the stack and from there.
+    pub(super) fn copies_tail(&self) -> bool {
+        let short = |i: &Inst| match i {
+            Inst::Load(_, format) | Inst::Store(_, format, _) => *format != Format::Lanes,
+            _ => false,
+        };
+        self.body.vectors == Vectors::Ymm && self.shape.tail && self.body.insts.iter().any(short)
+    }
+
+    /// Where the tail begins, streams begin if elements are copied.
+    pub(super) fn begin_tail(&mut self) {
+        if !self.copies_tail() {
+            return;
+        }
+        let mut shifts = vec![None; self.body.streams as usize];
+        for inst in &self.body.insts {
+            if let Inst::Load(s, format) | Inst::Store(s, format, _) = inst {
+                shifts[*s as usize] = Some(format.shift(self.body.width));
+            }
+        }
+        for (&stream, shift) in STREAMS.iter().zip(shifts) {
+            // a stream of one element stays where it is
+            if let Some(shift) = shift {
+                self.asm.lea(stream, Address::Indexed(stream, Gpr::RAX, shift, 0));
+            }
+        }
+        self.asm.mov_imm(Gpr::RAX, 0);
+    }
+
+    /// Where elements of the tail are on the stack.
+    fn copy_slot(&self) -> i32 {
+        (self.frame.max(1) as i32 - 1) * self.body.vectors.bytes()
+    }
+
+    /// Copies `rsi` elements between a stream and the stack.
+    fn copy(&mut self, stream: u32, format: Format, out: bool) {
+        let shift = format.shift(self.body.width);
+        let size = 1 << shift;
+        let memory = Address::Indexed(STREAMS[stream as usize], Gpr::RCX, shift, -size);
+        let slot = Address::Indexed(Gpr::RSP, Gpr::RCX, shift, self.copy_slot() - size);
+        let (from, to) = if out { (slot, memory) } else { (memory, slot) };
+        let asm = &mut self.asm;
+        asm.mov(Gpr::RCX, Gpr::RSI);
+        let head = asm.label();
+        asm.bind(head);
+        asm.load_part(Gpr::RDX, from, shift == 1);
+        asm.store_part(Gpr::RDX, to, shift == 1);
+        asm.dec(Gpr::RCX);
+        asm.jump_not_zero(head);
+    }
+
+    /// `r <- ` elements of a stream as lanes.
+    pub(super) fn load_converted(
+        &mut self,
+        r: u8,
+        stream: u32,
+        mut place: Rm,
+        format: Format,
+        tail: bool,
+    ) {
+        let mut mask = Mask::None;
+        match (tail, self.body.vectors) {
+            (true, Vectors::Ymm) => {
+                self.copy(stream, format, false);
+                place = Rm::Mem(Address::Base(Gpr::RSP, self.copy_slot()));
+            }
+            (true, Vectors::Zmm) => mask = Mask::Zero(TAIL),
+            _ => {}
+        }
+        let conversion = match (format, self.body.width) {
+            (Format::Byte, Width::W32) => Conversion::BYTES_TO_32,
+            (Format::Byte, Width::W64) => Conversion::BYTES_TO_64,
+            (Format::SignedByte, Width::W32) => Conversion::SIGNED_BYTES_TO_32,
+            (Format::Word, Width::W32) => Conversion::WORDS_TO_32,
+            (Format::SignedWord, Width::W32) => Conversion::SIGNED_WORDS_TO_32,
+            (Format::Half, Width::W32) => Conversion::FROM_HALF,
+            _ => unreachable!("translated to 32-bit lanes"),
+        };
+        self.asm.convert(conversion, true, mask, r, 0, place, None);
+    }
+
+    /// Writes lanes as elements of a stream.
+    pub(super) fn store_converted(
+        &mut self,
+        [r, t]: [u8; 2],
+        stream: u32,
+        mut place: Rm,
+        format: Format,
+        tail: bool,
+    ) {
+        let width = self.body.width;
+        if self.body.vectors == Vectors::Zmm {
+            let mask = if tail { Mask::Merge(TAIL) } else { Mask::None };
+            let (conversion, imm) = match (format, width) {
+                (Format::Byte | Format::SignedByte, Width::W32) => (Conversion::BYTES_OF_32, None),
+                (Format::Byte | Format::SignedByte, Width::W64) => (Conversion::BYTES_OF_64, None),
+                (Format::Half, _) => (Conversion::TO_HALF, Some(0)),
+                _ => (Conversion::WORDS_OF_32, None),
+            };
+            return self.asm.convert(conversion, true, mask, r, 0, place, imm);
+        }
+        if tail {
+            place = Rm::Mem(Address::Base(Gpr::RSP, self.copy_slot()));
+        }
+        let asm = &mut self.asm;
+        let none = Mask::None;
+        if format == Format::Half {
+            asm.convert(Conversion::TO_HALF, true, none, r, 0, place, Some(0));
+        } else {
+            // the upper half beside the lower one, in lanes of half the length
+            asm.convert(Conversion::HALF_OF, true, none, r, 0, Rm::Reg(t), Some(1));
+            if width == Width::W64 {
+                asm.convert(Conversion::SHUFFLE, false, none, t, r, Rm::Reg(t), Some(0x88));
+                asm.convert(Conversion::PACK_32, false, none, t, t, Rm::Reg(t), None);
+            } else {
+                let pack = match format {
+                    Format::Word => Conversion::PACK_32_UNSIGNED,
+                    _ => Conversion::PACK_32,
+                };
+                asm.convert(pack, false, none, t, r, Rm::Reg(t), None);
+            }
+            let pack = match format {
+                Format::Byte => Some(Conversion::PACK_16_UNSIGNED),
+                Format::SignedByte => Some(Conversion::PACK_16),
+                _ => None,
+            };
+            if let Some(pack) = pack {
+                asm.convert(pack, false, none, t, t, Rm::Reg(t), None);
+            }
+            let store = match (pack.is_some(), width) {
+                (false, _) => Conversion::STORE_16,
+                (true, Width::W32) => Conversion::STORE_8,
+                (true, Width::W64) => Conversion::STORE_4,
+            };
+            asm.convert(store, false, none, t, 0, place, None);
+        }
+        if tail {
+            self.copy(stream, format, true);
+        }
+    }
+
+    /// `r <- ` the nearest `f16` of each lane of `x`.
+    pub(super) fn round_half(&mut self, r: u8, x: u8) {
+        let none = Mask::None;
+        self.asm.convert(Conversion::TO_HALF, true, none, x, 0, Rm::Reg(r), Some(0));
+        self.asm.convert(Conversion::FROM_HALF, true, none, r, 0, Rm::Reg(r), None);
+    }
+}

@@ -1,0 +1,595 @@
+//! The instructions of a stage as a body.
+
+use super::Stream;
+use super::encode::Opcode;
+use super::ir::{Body, Fold, FoldOp, Format, Inst, Logic, Node, predicate};
+use super::vectors::Vectors;
+use crate::cpu::jit::analyse::StageFacts;
+use crate::cpu::jit::sizes::{Index, Kernel, Op, Size, Stage};
+use crate::cpu::math::{Fn1, Fn2, Prims, Width};
+use straightline_passes::ir::{DType, Scalar};
+use straightline_passes::schedule::loops::{
+    AxisId, BinaryOp, CompareOp, Mem, ReduceOp, UnaryOp, Val, Vectorize,
+};
+
+/// Where the results of reductions are.
+#[derive(Clone, Debug)]
+enum Results {
+    /// In registers: one for each reduction, of lanes that are folded in the end.
+    Folded,
+    /// In memory, one for each column: what they are now, by the reduction's place in the stage.
+    Columns(Vec<Node>),
+}
+
+/// A stage on its way to a body.
+pub(super) struct Translate<'k> {
+    pub(super) body: Body,
+    pub(super) streams: Vec<Stream>,
+    pub(super) params: Vec<Val>,
+    stage: &'k Stage,
+    facts: &'k StageFacts,
+    lanes: AxisId,
+    grid: bool,
+    /// By instruction.
+    nodes: Vec<Option<Node>>,
+    results: Results,
+    /// The row after the current one that is being translated.
+    row: i64,
+}
+
+impl<'k> Translate<'k> {
+    pub(super) fn new(
+        kernel: &'k Kernel,
+        s: usize,
+        facts: &'k StageFacts,
+        lanes: AxisId,
+        vectors: Vectors,
+    ) -> Translate<'k> {
+        let stage = &kernel.stages[s];
+        let varying = stage.body.iter().zip(&facts.invariant).filter(|i| !i.1);
+        let width = width_of(varying.map(|i| i.0.dtype));
+        Translate {
+            body: Body::new(vectors, width),
+            streams: Vec::new(),
+            params: Vec::new(),
+            stage,
+            facts,
+            lanes,
+            grid: kernel.vectorize == Vectorize::Grid,
+            nodes: vec![None; stage.body.len()],
+            results: Results::Folded,
+            row: 0,
+        }
+    }
+
+    /// All instructions once.
+    pub(super) fn stage(&mut self) -> Option<()> {
+        for i in 0..self.stage.body.len() {
+            if !self.facts.invariant[i] {
+                self.inst(i)?;
+            }
+        }
+        Some(())
+    }
+
+    /// All instructions for each of some rows: each reduction goes on from the results in memory.
+    pub(super) fn rows(&mut self, rows: i64) -> Option<()> {
+        let places: Vec<u32> =
+            (0..self.facts.reduces.len()).map(|k| self.open(Stream::Total(k))).collect();
+        let load = |s: &u32| self.body.push(Inst::Load(*s, Format::Lanes));
+        self.results = Results::Columns(places.iter().map(load).collect());
+        for row in 0..rows {
+            self.row = row;
+            for i in 0..self.stage.body.len() {
+                if !self.facts.invariant[i] {
+                    self.nodes[i] = None;
+                }
+            }
+            self.stage()?;
+        }
+        if let Results::Columns(totals) = &self.results {
+            for (&s, &v) in places.iter().zip(totals) {
+                self.body.push(Inst::Store(s, Format::Lanes, v));
+            }
+        }
+        Some(())
+    }
+
+    fn open(&mut self, stream: Stream) -> u32 {
+        self.streams.push(stream);
+        self.streams.len() as u32 - 1
+    }
+
+    fn dtype(&self, v: Val) -> DType {
+        self.stage.body[v.0 as usize].dtype
+    }
+
+    /// A value.
+    fn get(&mut self, v: Val) -> Option<Node> {
+        let i = v.0 as usize;
+        if let Some(n) = self.nodes[i] {
+            return Some(n);
+        }
+        // an invariant
+        let inst = &self.stage.body[i];
+        if !fits(inst.dtype, self.body.width) {
+            return None;
+        }
+        let known = match inst.op {
+            Op::Const(c) => c.number.fixed().map(|n| c.kind.join(n)),
+            _ => None,
+        };
+        let n = match known {
+            Some(c) => self.number(c, inst.dtype),
+            None => {
+                self.params.push(v);
+                let at = self.params.len() as u32 - 1;
+                let n = self.body.push(Inst::Param(at));
+                match inst.dtype {
+                    DType::Bool => self.nonzero(n),
+                    _ => n,
+                }
+            }
+        };
+        self.nodes[i] = Some(n);
+        Some(n)
+    }
+
+    /// A constant of a dtype.
+    fn number(&mut self, c: Scalar, dtype: DType) -> Node {
+        let c = c.cast(dtype);
+        match dtype {
+            DType::Bool => {
+                let (x, zero) = (self.body.i(c.as_bool().into()), self.body.i(0));
+                self.body.ilt(zero, x)
+            }
+            d if d.is_floating() => self.body.f(c.as_f64()),
+            _ => self.body.i(c.as_i64()),
+        }
+    }
+
+    /// Whether an integer is positive: a truth value in memory is 0 or 1.
+    fn nonzero(&mut self, n: Node) -> Node {
+        let zero = self.body.i(0);
+        self.body.ilt(zero, n)
+    }
+
+    /// A value of this dtype.
+    fn of(&mut self, v: Val, dtype: DType) -> Option<Node> {
+        (self.dtype(v) == dtype).then(|| self.get(v)).flatten()
+    }
+
+    /// An access that runs along the lanes, or one that is the same in all of them.
+    fn stream(&mut self, i: usize, mem: Mem, index: &Index) -> Option<(u32, bool)> {
+        let uniform = index.dynamic.iter().all(|d| self.facts.invariant[d.0.0 as usize]);
+        let lanes_apart = self.grid && matches!(mem, Mem::Scratch(_));
+        let runs = match index.term(self.lanes) {
+            Some(Size::Fixed(1)) => true,
+            None => false,
+            _ => return None,
+        };
+        if !uniform || lanes_apart {
+            return None;
+        }
+        Some((self.open(Stream::Access { inst: i, row: self.row }), runs))
+    }
+
+    /// An access that runs along the lanes.
+    fn running(&mut self, i: usize, mem: Mem, index: &Index) -> Option<u32> {
+        self.stream(i, mem, index).filter(|s| s.1).map(|s| s.0)
+    }
+
+    /// Elements of a stream as values.
+    fn load(&mut self, s: u32, dtype: DType) -> Node {
+        let n = self.body.push(Inst::Load(s, format(dtype)));
+        match dtype {
+            DType::Bool => self.nonzero(n),
+            DType::BF16 => self.body.ishl(n, 16),
+            _ => n,
+        }
+    }
+
+    fn store(&mut self, s: u32, dtype: DType, v: Node) -> Node {
+        let v = match dtype {
+            DType::Bool => self.as_integer(v),
+            DType::BF16 => self.body.ishr_u(v, 16),
+            _ => v,
+        };
+        self.body.push(Inst::Store(s, format(dtype), v))
+    }
+
+    /// A truth value as 0 or 1.
+    fn as_integer(&mut self, m: Node) -> Node {
+        let (one, zero) = (self.body.i(1), self.body.i(0));
+        self.body.select(m, one, zero)
+    }
+
+    /// Rounds or wraps a result to the range of its dtype.
+    fn wrap(&mut self, v: Node, dtype: DType) -> Node {
+        let b = &mut self.body;
+        let mut signed = |bits: u32| {
+            let high = b.ishl(v, 32 - bits);
+            b.ishr_s(high, 32 - bits)
+        };
+        match dtype {
+            DType::I8 => signed(8),
+            DType::I16 => signed(16),
+            DType::U8 => {
+                let low = b.i(0xff);
+                b.iand(v, low)
+            }
+            DType::BF16 => b.round_bf16(v),
+            DType::F16 => b.push(Inst::RoundHalf(v)),
+            _ => v,
+        }
+    }
+
+    fn inst(&mut self, i: usize) -> Option<()> {
+        let stage = self.stage;
+        let inst = &stage.body[i];
+        let d = inst.dtype;
+        if !fits(d, self.body.width) {
+            return None;
+        }
+        let node = match &inst.op {
+            Op::Load { mem, index } => {
+                let (s, runs) = self.stream(i, *mem, index)?;
+                match (runs, format(d)) {
+                    (true, _) => self.load(s, d),
+                    (false, Format::Lanes) => self.body.push(Inst::Spread(s)),
+                    _ => return None,
+                }
+            }
+            Op::Store { mem, index, value } => {
+                let v = self.of(*value, d)?;
+                let s = self.running(i, *mem, index)?;
+                self.store(s, d, v)
+            }
+            Op::Update { op, mem, index, value } if d == DType::F32 || d == DType::F64 => {
+                let new = self.of(*value, d)?;
+                let s = self.running(i, *mem, index)?;
+                let old = self.load(s, d);
+                let sum = self.updated(*op, old, new)?;
+                self.store(s, d, sum)
+            }
+            // one that varies does not change inside of the loop
+            Op::Const(c) => self.number(c.kind.join(c.number.fixed()?), d),
+            Op::Cast(v) => self.cast(*v, d)?,
+            Op::Unary(op, v) => {
+                let of = self.dtype(*v);
+                let x = self.get(*v)?;
+                self.unary(*op, x, of)?
+            }
+            Op::Binary(op, a, b) => {
+                let (x, y) = (self.of(*a, d)?, self.of(*b, d)?);
+                match d {
+                    DType::Bool => self.logic(*op, x, y)?,
+                    d if d.is_floating() => self.binary(*op, x, y, d)?,
+                    _ => self.integers(*op, x, y, d)?,
+                }
+            }
+            Op::Fma(a, b, c) => {
+                let (x, y, z) = (self.of(*a, d)?, self.of(*b, d)?, self.of(*c, d)?);
+                let r = self.body.fma(x, y, z);
+                self.wrap(r, d)
+            }
+            Op::Compare(op, a, b) => {
+                let of = self.dtype(*a);
+                let (x, y) = (self.get(*a)?, self.of(*b, of)?);
+                self.compare(*op, x, y, of)
+            }
+            Op::Select(m, a, b) => {
+                let m = self.of(*m, DType::Bool)?;
+                let (x, y) = (self.of(*a, d)?, self.of(*b, d)?);
+                match d {
+                    DType::Bool => {
+                        let b = &mut self.body;
+                        let not = b.not(m);
+                        let (x, y) = (b.and(m, x), b.and(not, y));
+                        b.or(x, y)
+                    }
+                    _ => self.body.select(m, x, y),
+                }
+            }
+            Op::Carry { stage, value } if self.grid && d != DType::Bool => {
+                let s = self.open(Stream::Carry { stage: *stage as usize, inst: value.0 as usize });
+                let n = self.body.push(Inst::Load(s, Format::Lanes));
+                self.wrap(n, d)
+            }
+            Op::Reduce(op, v) if d != DType::Bool => {
+                let x = self.of(*v, d)?;
+                let fold = fold_of(*op, d)?;
+                let k = self.facts.reduces.iter().position(|r| *r == i)?;
+                match &mut self.results {
+                    Results::Folded => {
+                        // there is no instruction for the product of 64-bit integers
+                        if fold.int && fold.op == FoldOp::Prod && self.body.short_of_integers() {
+                            return None;
+                        }
+                        self.body.folds.push(fold);
+                        self.body.push(Inst::Accumulate(k as u32, fold, x))
+                    }
+                    Results::Columns(totals) => {
+                        totals[k] = self.body.folded(fold, totals[k], x);
+                        totals[k]
+                    }
+                }
+            }
+            _ => return None,
+        };
+        self.nodes[i] = Some(node);
+        Some(())
+    }
+
+    fn cast(&mut self, v: Val, to: DType) -> Option<Node> {
+        let from = self.dtype(v);
+        let x = self.get(v)?;
+        if from == to {
+            return Some(x);
+        }
+        let r = match (from, to) {
+            (DType::Bool, to) if to.is_floating() => {
+                let (one, zero) = (self.body.f(1.0), self.body.f(0.0));
+                return Some(self.body.select(x, one, zero));
+            }
+            (DType::Bool, _) => return Some(self.as_integer(x)),
+            (from, DType::Bool) => {
+                let is = self.is_zero(x, from);
+                return Some(self.body.not(is));
+            }
+            (from, to) if from.is_floating() && to.is_floating() => x,
+            // what is out of range is not what the machine gives
+            (from, _) if from.is_floating() => return None,
+            (_, to) if to.is_floating() => self.body.to_float(x),
+            _ => x,
+        };
+        let exact = from.is_half() && to == DType::F32;
+        Some(if exact { r } else { self.wrap(r, to) })
+    }
+
+    fn is_zero(&mut self, x: Node, dtype: DType) -> Node {
+        if dtype.is_floating() {
+            let zero = self.body.f(0.0);
+            return self.body.eq(x, zero);
+        }
+        let zero = self.body.i(0);
+        self.body.ieq(x, zero)
+    }
+
+    /// An element combined with a new one.
+    fn updated(&mut self, op: ReduceOp, old: Node, new: Node) -> Option<Node> {
+        let b = &mut self.body;
+        let beyond = match op {
+            ReduceOp::Sum => return Some(b.add(old, new)),
+            ReduceOp::Prod => return Some(b.mul(old, new)),
+            ReduceOp::Max => b.lt(old, new),
+            ReduceOp::Min => b.gt(old, new),
+            ReduceOp::Any | ReduceOp::All => return None,
+        };
+        let nan = b.is_nan(new);
+        let takes = b.or(beyond, nan);
+        Some(b.select(takes, new, old))
+    }
+
+    /// A unary operation; `dtype` is that of the operand.
+    fn unary(&mut self, op: UnaryOp, x: Node, dtype: DType) -> Option<Node> {
+        if op == UnaryOp::LogicalNot && dtype != DType::Bool {
+            return Some(self.is_zero(x, dtype));
+        }
+        let b = &mut self.body;
+        if dtype == DType::Bool {
+            return Some(match op {
+                UnaryOp::LogicalNot | UnaryOp::BitwiseNot => b.not(x),
+                _ => return None,
+            });
+        }
+        if !dtype.is_floating() {
+            let zero = b.i(0);
+            let r = match op {
+                UnaryOp::Neg => b.isub(zero, x),
+                UnaryOp::Abs => {
+                    let minus = b.isub(zero, x);
+                    b.iextreme(x, minus, true)
+                }
+                UnaryOp::Sign => {
+                    let (one, minus) = (b.i(1), b.i(-1));
+                    let low = b.iextreme(x, one, false);
+                    b.iextreme(low, minus, true)
+                }
+                UnaryOp::Relu => b.iextreme(x, zero, true),
+                UnaryOp::BitwiseNot => {
+                    let ones = b.i(-1);
+                    b.ixor(x, ones)
+                }
+                _ => return None,
+            };
+            return Some(self.wrap(r, dtype));
+        }
+        if let Some(f) = Fn1::of(op) {
+            let r = f.build(b, x);
+            return Some(self.wrap(r, dtype));
+        }
+        Some(match op {
+            UnaryOp::Neg => b.neg(x),
+            UnaryOp::Abs => b.abs(x),
+            UnaryOp::Sqrt => {
+                let r = b.sqrt(x);
+                self.wrap(r, dtype)
+            }
+            UnaryOp::Floor => b.floor(x),
+            UnaryOp::Ceil => b.ceil(x),
+            UnaryOp::Trunc => b.trunc(x),
+            UnaryOp::Round => b.round_even(x),
+            UnaryOp::Relu => {
+                let zero = b.f(0.0);
+                b.extreme(x, zero, true)
+            }
+            UnaryOp::IsNan => b.is_nan(x),
+            UnaryOp::IsInf => {
+                let a = b.abs(x);
+                let inf = b.f(f64::INFINITY);
+                b.eq(a, inf)
+            }
+            _ => return None,
+        })
+    }
+
+    fn binary(&mut self, op: BinaryOp, x: Node, y: Node, dtype: DType) -> Option<Node> {
+        let b = &mut self.body;
+        let r = match op {
+            BinaryOp::Add => b.add(x, y),
+            BinaryOp::Sub => b.sub(x, y),
+            BinaryOp::Mul => b.mul(x, y),
+            BinaryOp::Div => b.div(x, y),
+            BinaryOp::TruncDiv => {
+                let q = b.div(x, y);
+                b.trunc(q)
+            }
+            BinaryOp::Maximum => return Some(b.extreme(x, y, true)),
+            BinaryOp::Minimum => return Some(b.extreme(x, y, false)),
+            BinaryOp::Atan2 => Fn2::Atan2.build(b, x, y),
+            _ => return None,
+        };
+        Some(self.wrap(r, dtype))
+    }
+
+    fn integers(&mut self, op: BinaryOp, x: Node, y: Node, dtype: DType) -> Option<Node> {
+        let b = &mut self.body;
+        let r = match op {
+            BinaryOp::Add => b.iadd(x, y),
+            BinaryOp::Sub => b.isub(x, y),
+            BinaryOp::Mul => b.imul(x, y),
+            BinaryOp::Maximum => b.iextreme(x, y, true),
+            BinaryOp::Minimum => b.iextreme(x, y, false),
+            BinaryOp::BitwiseAnd => b.iand(x, y),
+            BinaryOp::BitwiseOr => b.ior(x, y),
+            BinaryOp::BitwiseXor => b.ixor(x, y),
+            // a narrow number is wrapped afterwards: what goes beyond it is lost all the same
+            BinaryOp::ShiftLeft => b.shift_by(Opcode::SHIFT_LEFT_BY, x, y)?,
+            BinaryOp::ShiftRight if dtype == DType::U8 => {
+                b.shift_by(Opcode::SHIFT_RIGHT_BY, x, y)?
+            }
+            BinaryOp::ShiftRight => b.shift_by(Opcode::SHIFT_SIGNED_BY, x, y)?,
+            _ => return None,
+        };
+        Some(self.wrap(r, dtype))
+    }
+
+    fn logic(&mut self, op: BinaryOp, x: Node, y: Node) -> Option<Node> {
+        let b = &mut self.body;
+        Some(match op {
+            BinaryOp::LogicalAnd | BinaryOp::BitwiseAnd | BinaryOp::Mul | BinaryOp::Minimum => {
+                b.and(x, y)
+            }
+            BinaryOp::LogicalOr | BinaryOp::BitwiseOr | BinaryOp::Add | BinaryOp::Maximum => {
+                b.or(x, y)
+            }
+            BinaryOp::LogicalXor | BinaryOp::BitwiseXor => b.mask_op(Logic::Xor, x, y),
+            _ => return None,
+        })
+    }
+
+    fn compare(&mut self, op: CompareOp, x: Node, y: Node, dtype: DType) -> Node {
+        let b = &mut self.body;
+        if dtype.is_floating() {
+            let p = match op {
+                CompareOp::Eq => predicate::EQ,
+                CompareOp::Ne => predicate::NE,
+                CompareOp::Lt => predicate::LT,
+                CompareOp::Le => predicate::LE,
+                CompareOp::Gt => predicate::GT,
+                CompareOp::Ge => predicate::GE,
+            };
+            return b.compare(p, x, y);
+        }
+        if dtype == DType::Bool {
+            let differ = |b: &mut Body| b.mask_op(Logic::Xor, x, y);
+            // the larger one is true and the other is not
+            let above = |b: &mut Body, x: Node, y: Node| {
+                let not = b.not(y);
+                b.and(x, not)
+            };
+            return match op {
+                CompareOp::Ne => differ(b),
+                CompareOp::Eq => {
+                    let n = differ(b);
+                    b.not(n)
+                }
+                CompareOp::Lt => above(b, y, x),
+                CompareOp::Gt => above(b, x, y),
+                CompareOp::Le => {
+                    let n = above(b, x, y);
+                    b.not(n)
+                }
+                CompareOp::Ge => {
+                    let n = above(b, y, x);
+                    b.not(n)
+                }
+            };
+        }
+        let (r, not) = match op {
+            CompareOp::Eq => (b.ieq(x, y), false),
+            CompareOp::Ne => (b.ieq(x, y), true),
+            CompareOp::Lt => (b.ilt(x, y), false),
+            CompareOp::Ge => (b.ilt(x, y), true),
+            CompareOp::Gt => (b.ilt(y, x), false),
+            CompareOp::Le => (b.ilt(y, x), true),
+        };
+        if not { b.not(r) } else { r }
+    }
+}
+
+/// The width of lanes that hold values of these dtypes.
+fn width_of(mut dtypes: impl Iterator<Item = DType>) -> Width {
+    match dtypes.any(|d| d.size() == 8) {
+        true => Width::W64,
+        false => Width::W32,
+    }
+}
+
+/// Whether lanes of a width hold values of a dtype.
+fn fits(dtype: DType, width: Width) -> bool {
+    match dtype {
+        DType::Bool => true,
+        DType::F64 | DType::I64 => width == Width::W64,
+        DType::F32 | DType::F16 | DType::BF16 => width == Width::W32,
+        DType::I32 | DType::I16 | DType::I8 | DType::U8 => width == Width::W32,
+        _ => false,
+    }
+}
+
+/// How elements of a dtype are in memory.
+fn format(dtype: DType) -> Format {
+    match dtype {
+        DType::U8 | DType::Bool => Format::Byte,
+        DType::I8 => Format::SignedByte,
+        DType::I16 => Format::SignedWord,
+        DType::BF16 => Format::Word,
+        DType::F16 => Format::Half,
+        _ => Format::Lanes,
+    }
+}
+
+/// How a reduction to a dtype takes an element in.
+pub(super) fn fold_of(op: ReduceOp, dtype: DType) -> Option<Fold> {
+    let (least, most) = match dtype {
+        DType::U8 => (0, 255),
+        DType::I8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
+        DType::I16 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+        DType::I32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        _ => (i64::MIN, i64::MAX),
+    };
+    let (op, float, int) = match op {
+        ReduceOp::Sum => (FoldOp::Sum, 0.0, 0),
+        ReduceOp::Prod => (FoldOp::Prod, 1.0, 1),
+        ReduceOp::Max => (FoldOp::Max, f64::NEG_INFINITY, least),
+        ReduceOp::Min => (FoldOp::Min, f64::INFINITY, most),
+        ReduceOp::Any | ReduceOp::All => return None,
+    };
+    let start = match dtype {
+        DType::F64 => f64::to_bits(float),
+        d if d.is_floating() => (float as f32).to_bits().into(),
+        _ => int as u64,
+    };
+    Some(Fold { op, int: !dtype.is_floating(), start })
+}
