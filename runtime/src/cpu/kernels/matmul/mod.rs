@@ -4,7 +4,9 @@
 //! [`gemm()`] and [`bmm`] take raw strided views and choose a kernel by dtype, shape and layout.
 //!
 //! Numerics: f32 and f64 accumulate in their own type, with fused multiply-adds; f16 and bf16 are
-//! widened to f32, accumulated there and rounded once, after `alpha` and `beta`; integers wrap.
+//! accumulated in f32 and rounded once, after `alpha` and `beta`; integers wrap. Where bf16 is
+//! multiplied by AMX or AVX512_BF16, denormal factors count as zero and a denormal sum becomes
+//! zero: those instructions know no other mode. Elsewhere denormals are numbers like others.
 //! `alpha` and `beta` apply to the finished sum, as separate roundings. NaN and infinity propagate
 //! as IEEE arithmetic says: no term of a sum is skipped. `beta == 0` ignores the addend, even where
 //! it is NaN.
@@ -22,7 +24,8 @@
 //! | columns (`x @ w.t()`) | `m <= 8`, or `m <= 16` with `k >= 128` or `b` beyond 2 MiB | dot products |
 //! | columns, or no contiguity | other, beyond 8 MiB | copied blocks |
 //! | columns, or no contiguity | other | `b` copied into panels, then tiles |
-//! | f16, bf16 | any | widened copies, then as above |
+//! | bf16 with AMX, or with AVX512_BF16 on a processor that is not Intel's | any | both factors copied into blocks of 32 steps, tiles of 32 by 32 or 12 by 32 (`pairs.rs`) |
+//! | other f16, bf16 | any | widened copies, then as above |
 //! | complex, rows or columns | `m <= 4` | a real product with its parts, read where they are, then the scaling |
 //! | complex | other | copied blocks of a real product of twice the sizes, then the scaling |
 //! | integers | any | rows of sums, four steps of `k` at a time |
@@ -69,11 +72,13 @@ mod drive;
 mod element;
 mod float;
 mod half;
+mod instructions;
 mod int;
 mod micro;
 pub(super) mod offsets;
 mod pack;
 pub mod packed;
+mod pairs;
 mod scaling;
 mod view;
 
@@ -85,6 +90,8 @@ mod tests_after;
 mod tests_blocked;
 #[cfg(test)]
 mod tests_packed;
+#[cfg(test)]
+mod tests_pairs;
 
 pub use after::finish;
 pub use packed::{Epilogue, PackedB, matmul_packed, matmul_packed_strided};
@@ -94,7 +101,7 @@ pub use view::{MatMut, MatRef};
 
 use super::operand::{self, In, Out};
 use super::{KernelError, Strided};
-use drive::{PARALLEL_WORK, work};
+use drive::{PARALLEL_NS, PARALLEL_WORK, work};
 use straightline_passes::ir::{DType, Scalar};
 
 /// Why a product cannot be computed.
@@ -156,7 +163,10 @@ pub unsafe fn gemm(
             DType::F32 => float::gemm::<f32>(a, b, out, &scaling),
             DType::F64 => float::gemm::<f64>(a, b, out, &scaling),
             DType::F16 => half::gemm::<::half::f16>(a, b, out, &scaling),
-            DType::BF16 => half::gemm::<::half::bf16>(a, b, out, &scaling),
+            DType::BF16 => match pairs::kernels() {
+                Some(kernels) => pairs::gemm(kernels, a, b, out, &scaling),
+                None => half::gemm::<::half::bf16>(a, b, out, &scaling),
+            },
             DType::U8 => int::gemm::<u8>(a, b, out, &scaling),
             DType::I8 => int::gemm::<i8>(a, b, out, &scaling),
             DType::I16 => int::gemm::<i16>(a, b, out, &scaling),
@@ -341,12 +351,16 @@ pub unsafe fn bmm(
         };
         debug_assert!(result.is_ok(), "sizes and dtype were checked");
     };
-    let each = work(out.0.rows, out.0.cols, a.0.cols);
+    let (m, n, k) = (out.0.rows, out.0.cols, a.0.cols);
+    let (each, least) = match dtype {
+        DType::BF16 if pairs::kernels().is_some() => (pairs::estimate(m, n, k), PARALLEL_NS),
+        _ => (work(m, n, k), PARALLEL_WORK),
+    };
     // A product that is worth splitting by itself is split inside.
-    if each.saturating_mul(batch) < PARALLEL_WORK || each >= PARALLEL_WORK {
+    if each.saturating_mul(batch) < least || each >= least {
         (0..batch).for_each(one);
     } else {
-        let grain = (PARALLEL_WORK / 2).div_ceil(each.max(1));
+        let grain = (least / 2).div_ceil(each.max(1));
         crate::cpu::threads::parallel_ranges(batch, grain, &|begin, end| {
             (begin..end).for_each(one)
         });

@@ -13,7 +13,7 @@ use super::drive::{Ending, Left, Panels, Product, Target};
 use super::element::Element;
 use super::micro::{Kernels, Native};
 use super::pack::{Lines, pack, packed_len};
-use super::{MatMut, MatRef, MatmulError, half};
+use super::{MatMut, MatRef, MatmulError, half, pairs};
 use crate::cpu::math::simd::Lane;
 use ::half::{bf16, f16};
 use straightline_passes::ir::DType;
@@ -81,10 +81,16 @@ impl PackedB {
                     let wide = half::widen::<f16>(b);
                     self.fill::<f32>(half::view(&wide, b));
                 }
-                DType::BF16 => {
-                    let wide = half::widen::<bf16>(b);
-                    self.fill::<f32>(half::view(&wide, b));
-                }
+                DType::BF16 => match pairs::kernels() {
+                    Some(kernels) => {
+                        self.data.grow(pairs::packed_bytes(self.k, self.n));
+                        pairs::pack_right(kernels, b, self.data.ptr_mut());
+                    }
+                    None => {
+                        let wide = half::widen::<bf16>(b);
+                        self.fill::<f32>(half::view(&wide, b));
+                    }
+                },
                 _ => self.fill::<f32>(b),
             }
         }
@@ -162,7 +168,10 @@ pub unsafe fn matmul_packed_strided(a: MatRef, b: &PackedB, c: MatMut, epilogue:
         match b.dtype {
             DType::F64 => run::<f64>(f64::kernels(), a, b, c, epilogue),
             DType::F16 => run_half::<f16>(a, b, c, epilogue),
-            DType::BF16 => run_half::<bf16>(a, b, c, epilogue),
+            DType::BF16 => match pairs::kernels() {
+                Some(kernels) => pairs::packed(kernels, a, b.data.ptr(), c, epilogue),
+                None => run_half::<bf16>(a, b, c, epilogue),
+            },
             _ => run::<f32>(f32::kernels(), a, b, c, epilogue),
         }
     }
