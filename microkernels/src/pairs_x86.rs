@@ -264,6 +264,16 @@ fn first(n: usize) -> __mmask32 {
     if n >= 32 { u32::MAX } else { (1 << n) - 1 }
 }
 
+/// Panels and blocks in the order of the source's memory, so that reads stay within few pages: all
+/// blocks of a panel, where `along` says that its steps are contiguous, or one of each panel.
+fn order(panels: usize, blocks: usize, along: bool) -> impl Iterator<Item = (usize, usize)> {
+    let inner = if along { blocks } else { panels };
+    (0..panels * blocks).map(move |i| match along {
+        true => (i / inner, i % inner),
+        false => (i % inner, i / inner),
+    })
+}
+
 /// Copies rows of the left factor.
 ///
 /// # Safety
@@ -272,9 +282,7 @@ fn first(n: usize) -> __mmask32 {
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 unsafe fn left<const HEIGHT: usize>(a: Source, out: *mut u16) {
     let count = blocks(a.cols);
-    // one block of each panel after the other, so that reads stay within few pages
-    for (block, panel) in (0..count).flat_map(|b| (0..a.rows.div_ceil(HEIGHT)).map(move |p| (b, p)))
-    {
+    for (panel, block) in order(a.rows.div_ceil(HEIGHT), count, a.col == 1) {
         let (k, first_row) = (block * STEPS, panel * HEIGHT);
         let steps = (a.cols - k).min(STEPS);
         let out = out.wrapping_add((panel * count + block) * HEIGHT * STEPS);
@@ -337,9 +345,7 @@ unsafe fn left<const HEIGHT: usize>(a: Source, out: *mut u16) {
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 unsafe fn right(b: Source, out: *mut u16) {
     let count = blocks(b.rows);
-    for (block, panel) in
-        (0..count).flat_map(|k| (0..b.cols.div_ceil(COLUMNS)).map(move |p| (k, p)))
-    {
+    for (panel, block) in order(b.cols.div_ceil(COLUMNS), count, b.row == 1) {
         let (k, column) = (block * STEPS, panel * COLUMNS);
         let steps = (b.rows - k).min(STEPS);
         let out = out.wrapping_add((panel * count + block) * RIGHT);

@@ -18,9 +18,15 @@ use straightline_microkernels::pairs::{
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::Activation;
 
-/// Blocks of 32 steps that are summed before the next rows: a panel of 32 rows by these steps, 32
-/// KiB, stays in the first cache while the panels of the right factor pass over it.
-const BLOCKS: usize = 16;
+/// Blocks of 32 steps that are summed before the next rows. Fewer, so that a panel of rows stays in
+/// the first cache, were slower: the sums are read and written more often.
+const BLOCKS: usize = 128;
+/// Rows of a block of sums.
+const ROWS: usize = 32;
+/// Rows up to which the steps are divided, not the columns, where the copied right factor would be
+/// too large: then its rows are read in long runs. Also the rows of a block of sums where there are
+/// several blocks of steps.
+const FEW_ROWS: usize = 128;
 /// Panels of the right factor at a time, so that the rows of a block of sums are whole vectors in
 /// an array.
 const PANELS: usize = 16;
@@ -155,6 +161,21 @@ impl Sums {
     }
 }
 
+impl Sums {
+    /// [`Sums::round`] of sums to which nothing was added: none is a denormal.
+    ///
+    /// # Safety
+    ///
+    /// As for that; the kernels fit the machine.
+    unsafe fn round_by(&self, kernels: &PairKernels, out: MatMut) {
+        for i in 0..self.height() {
+            let to = out.at::<u16>(self.rows.0 + i, self.cols.0);
+            // SAFETY: the caller's contract.
+            unsafe { (kernels.narrow)(self.row(i), to, self.width()) }
+        }
+    }
+}
+
 /// A product of bf16 with sums in f32, which `store` takes block by block.
 struct Product<'a, F> {
     kernels: &'static PairKernels,
@@ -195,18 +216,21 @@ impl<F: Fn(Sums) + Sync> Product<'_, F> {
     unsafe fn part(&self, (m0, m1): (usize, usize), (p0, p1): (usize, usize)) {
         let height = self.kernels.height;
         let all = blocks(self.k);
-        let panel = all * RIGHT;
-        let width = (RIGHT_BYTES / (2 * panel).max(1)).clamp(1, PANELS).min(p1 - p0);
-        // with several blocks of steps more rows, so that the right factor is read less often
-        let rows = if all <= BLOCKS { 64 } else { 128 };
+        let copies = matches!(self.b, Right::Matrix(_));
+        let few = copies && m1 - m0 <= FEW_ROWS;
+        // panels, and blocks of steps, of the right factor at a time
+        let most = PANELS.min(p1 - p0);
+        let (width, steps) = match few {
+            true => (most, (RIGHT_BYTES / (2 * most * RIGHT)).min(all)),
+            false => ((RIGHT_BYTES / (2 * all * RIGHT).max(1)).clamp(1, most), all),
+        };
+        let steps = steps.max(1);
+        let rows = if few || all > BLOCKS { FEW_ROWS } else { ROWS };
         let rows = rows.min(m1 - m0).next_multiple_of(height);
         let c_row = width * COLUMNS + PAD;
-        let of_a = 2 * rows * all.min(BLOCKS) * STEPS;
+        let of_a = 2 * rows * steps.min(BLOCKS) * STEPS;
         let of_c = (4 * rows * c_row).next_multiple_of(64);
-        let of_b = match self.b {
-            Right::Matrix(_) => 2 * width * panel,
-            Right::Packed(_) => 0,
-        };
+        let of_b = if copies { 2 * width * steps * RIGHT } else { 0 };
         pack::with_scratch(of_a + of_b + of_c, |scratch| {
             let a: *mut u16 = scratch.cast();
             let c: *mut f32 = scratch.wrapping_add(of_a).cast();
@@ -216,50 +240,65 @@ impl<F: Fn(Sums) + Sync> Product<'_, F> {
             for q0 in (p0..p1).step_by(width) {
                 let q1 = p1.min(q0 + width);
                 let cols = (q0 * COLUMNS, self.n.min(q1 * COLUMNS));
-                let b = match self.b {
-                    Right::Matrix(b) => {
-                        // SAFETY: these columns of the factor; the room is that of `width` panels.
-                        unsafe {
-                            let b = b.block::<bf16>((0, self.k), cols);
-                            pack_right(self.kernels, b, room);
+                let mut from = 0;
+                loop {
+                    let to = all.min(from + steps);
+                    let panels = match self.b {
+                        Right::Matrix(b) => {
+                            let of_k = (from * STEPS, self.k.min(to * STEPS));
+                            // SAFETY: these steps and columns of the factor; there is room for
+                            // `width` panels of `steps` blocks.
+                            unsafe {
+                                pack_right(self.kernels, b.block::<bf16>(of_k, cols), room);
+                            }
+                            Panels { ptr: room, step: (to - from) * RIGHT, count: q1 - q0 }
                         }
-                        room.cast_const()
+                        Right::Packed(panels) => {
+                            let step = all * RIGHT;
+                            Panels { ptr: panels.wrapping_add(q0 * step), step, count: q1 - q0 }
+                        }
+                    };
+                    for r0 in (m0..m1).step_by(rows) {
+                        let r1 = m1.min(r0 + rows);
+                        let sums = Sums { ptr: c, row: c_row, rows: (r0, r1), cols };
+                        // SAFETY: the copied panels and the scratch of these sizes. Where there
+                        // are several ranges of steps, there is a single block of rows.
+                        unsafe { self.block(sums, a, panels, (from, to)) };
+                        if to == all {
+                            (self.store)(sums);
+                        }
                     }
-                    Right::Packed(panels) => panels.wrapping_add(q0 * panel),
-                };
-                for r0 in (m0..m1).step_by(rows) {
-                    let r1 = m1.min(r0 + rows);
-                    let sums = Sums { ptr: c, row: c_row, rows: (r0, r1), cols };
-                    // SAFETY: the copied panels and the scratch of these sizes.
-                    unsafe { self.block(sums, a, (b, panel, q1 - q0)) };
-                    (self.store)(sums);
+                    from = to;
+                    if from == all {
+                        break;
+                    }
                 }
             }
         });
     }
 
-    /// The sums of a block of rows by `count` panels at distance `panel`.
+    /// The sums of a block of rows over blocks of steps `k0..k1`, which is where the panels begin
+    /// and end; they are added to those before.
     ///
     /// # Safety
     ///
-    /// As [`Self::run`]; `a` has room for the rows and [`BLOCKS`] blocks of steps, the sums for
+    /// As [`Self::run`]; `a` has room for the rows and the steps, [`BLOCKS`] at most, the sums for
     /// whole tiles.
-    unsafe fn block(&self, sums: Sums, a: *mut u16, (b, panel, count): (*const u16, usize, usize)) {
+    unsafe fn block(&self, sums: Sums, a: *mut u16, b: Panels, (k0, k1): (usize, usize)) {
         let PairKernels { height, tile, pack_left, .. } = *self.kernels;
-        let all = blocks(self.k);
-        let mut from = 0;
+        let mut from = k0;
         loop {
-            let to = all.min(from + BLOCKS);
+            let to = k1.min(from + BLOCKS);
             let steps = (from * STEPS, self.k.min(to * STEPS));
             // SAFETY: the caller's contract: these rows and steps of the left factor.
             unsafe { pack_left(source(self.a.block::<bf16>(sums.rows, steps)), a) };
             for row in (0..sums.height()).step_by(height) {
-                for q in 0..count {
+                for q in 0..b.count {
                     let call = PairTile {
                         blocks: to - from,
                         rows: height.min(sums.height() - row),
                         a: a.wrapping_add(row * (to - from) * STEPS),
-                        b: b.wrapping_add(q * panel + from * RIGHT),
+                        b: b.ptr.wrapping_add(q * b.step + (from - k0) * RIGHT),
                         c: sums.row(row).wrapping_add(q * COLUMNS),
                         c_row: sums.row,
                         resume: from > 0,
@@ -269,11 +308,19 @@ impl<F: Fn(Sums) + Sync> Product<'_, F> {
                 }
             }
             from = to;
-            if from == all {
+            if from == k1 {
                 break;
             }
         }
     }
+}
+
+/// Panels of the right factor at a distance, in elements.
+#[derive(Clone, Copy)]
+struct Panels {
+    ptr: *const u16,
+    step: usize,
+    count: usize,
 }
 
 /// A thread that may use the kernels' registers, until this is dropped.
@@ -344,10 +391,7 @@ unsafe fn rows(
         // which is read before it is written.
         unsafe {
             if plain {
-                for i in 0..sums.height() {
-                    let to = out.at::<u16>(sums.rows.0 + i, sums.cols.0);
-                    (kernels.narrow)(sums.row(i), to, sums.width());
-                }
+                sums.round_by(kernels, out);
             } else if let Some(addend) = added {
                 sums.add_halves(Activation::None, addend);
                 sums.round(out);
@@ -385,10 +429,14 @@ pub(super) unsafe fn packed(
     let (m, n, k) = (a.rows, c.cols, a.cols);
     let bias = epilogue.bias.map(|ptr| MatRef::new(ptr, (m, n), (0, 1)));
     let residual = epilogue.residual.map(|(ptr, row)| MatRef::new(ptr, (m, n), (row, 1)));
+    let plain = bias.is_none() && residual.is_none() && epilogue.activation == Activation::None;
     let store = |sums: Sums| {
         // SAFETY: the block's part of the result, which nobody else writes, and of the residual,
         // which is read before it is written.
         unsafe {
+            if plain {
+                return sums.round_by(kernels, c);
+            }
             if let Some(bias) = bias {
                 sums.add_halves(Activation::None, bias);
             }
