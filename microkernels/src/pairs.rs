@@ -45,8 +45,12 @@ pub struct PairTile {
     pub blocks: usize,
     /// Rows that matter: at most [`PairKernels::height`].
     pub rows: usize,
-    /// The copied left factor.
+    /// The left factor.
     pub a: *const u16,
+    /// From one of its rows to the next, in elements: 32, where it is copied.
+    pub a_row: isize,
+    /// From one of its blocks to the next, in elements: `height` times 32, where it is copied.
+    pub a_block: isize,
     /// The copied right factor.
     pub b: *const u16,
     /// The sums, in rows of 32.
@@ -63,6 +67,8 @@ pub struct PairKernels {
     pub name: &'static str,
     /// Rows of a block of the left factor.
     pub height: usize,
+    /// Whether a tile takes rows of the left factor at any distance, or copied ones only.
+    pub in_place: bool,
     /// Rows of `c` that a tile of some rows may write.
     pub written: fn(usize) -> usize,
     /// Called on a thread before its first tile.

@@ -4,8 +4,8 @@
 //! multiplies by it and finishes each tile while it is in registers or in the first cache: `out =
 //! activation(a @ b + bias) + residual`.
 //!
-//! Numerics: each sum is one chain of fused multiply-adds in the order of `k`; bias, activation and
-//! residual follow, each rounded. The bits do not depend on the number of threads, nor on how many
+//! Numerics: each sum is one chain of fused multiply-adds in the order of `k`, or for bf16 what
+//! [`straightline_microkernels::pairs`] says; bias, activation and residual follow, each rounded. The bits do not depend on the number of threads, nor on how many
 //! rows are multiplied at once.
 
 use super::activate::Activate;
@@ -40,7 +40,8 @@ pub struct Epilogue {
 }
 
 impl PackedB {
-    /// Packs a `k` by `n` matrix with any strides (in elements). f16 and bf16 are widened.
+    /// Packs a `k` by `n` matrix with any strides (in elements). f16 is widened, and bf16 unless
+    /// the machine multiplies pairs of it.
     ///
     /// # Errors
     ///

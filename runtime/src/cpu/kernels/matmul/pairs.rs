@@ -27,6 +27,8 @@ const ROWS: usize = 32;
 /// too large: then its rows are read in long runs. Also the rows of a block of sums where there are
 /// several blocks of steps.
 const FEW_ROWS: usize = 128;
+/// Rows up to which a transposed right factor is read where it is.
+const IN_PLACE_ROWS: usize = 4;
 /// Panels of the right factor at a time, so that the rows of a block of sums are whole vectors in
 /// an array.
 const PANELS: usize = 16;
@@ -183,6 +185,8 @@ struct Product<'a, F> {
     n: usize,
     k: usize,
     a: MatRef,
+    /// Whether rows of `a`, which are contiguous, are read where they are.
+    in_place: bool,
     b: Right,
     store: &'a F,
 }
@@ -217,7 +221,7 @@ impl<F: Fn(Sums) + Sync> Product<'_, F> {
         let height = self.kernels.height;
         let all = blocks(self.k);
         let copies = matches!(self.b, Right::Matrix(_));
-        let few = copies && m1 - m0 <= FEW_ROWS;
+        let few = copies && !self.in_place && m1 - m0 <= FEW_ROWS;
         // panels, and blocks of steps, of the right factor at a time
         let most = PANELS.min(p1 - p0);
         let (width, steps) = match few {
@@ -225,7 +229,8 @@ impl<F: Fn(Sums) + Sync> Product<'_, F> {
             false => ((RIGHT_BYTES / (2 * all * RIGHT).max(1)).clamp(1, most), all),
         };
         let steps = steps.max(1);
-        let rows = if few || all > BLOCKS { FEW_ROWS } else { ROWS };
+        let several = few || all > BLOCKS && !self.in_place;
+        let rows = if several { FEW_ROWS } else { ROWS };
         let rows = rows.min(m1 - m0).next_multiple_of(height);
         let c_row = width * COLUMNS + PAD;
         let of_a = 2 * rows * steps.min(BLOCKS) * STEPS;
@@ -286,6 +291,10 @@ impl<F: Fn(Sums) + Sync> Product<'_, F> {
     /// whole tiles.
     unsafe fn block(&self, sums: Sums, a: *mut u16, b: Panels, (k0, k1): (usize, usize)) {
         let PairKernels { height, tile, pack_left, .. } = *self.kernels;
+        if self.in_place && sums.height() == height {
+            // SAFETY: the caller's contract.
+            return unsafe { self.block_in_place(sums, a, b, (k0, k1)) };
+        }
         let mut from = k0;
         loop {
             let to = k1.min(from + BLOCKS);
@@ -298,6 +307,8 @@ impl<F: Fn(Sums) + Sync> Product<'_, F> {
                         blocks: to - from,
                         rows: height.min(sums.height() - row),
                         a: a.wrapping_add(row * (to - from) * STEPS),
+                        a_row: STEPS as isize,
+                        a_block: (height * STEPS) as isize,
                         b: b.ptr.wrapping_add(q * b.step + (from - k0) * RIGHT),
                         c: sums.row(row).wrapping_add(q * COLUMNS),
                         c_row: sums.row,
@@ -310,6 +321,51 @@ impl<F: Fn(Sums) + Sync> Product<'_, F> {
             from = to;
             if from == k1 {
                 break;
+            }
+        }
+    }
+
+    /// The same for one tile of rows, which are contiguous and read where they are, except for the
+    /// last steps if they are no whole block.
+    ///
+    /// # Safety
+    ///
+    /// As [`Self::block`].
+    unsafe fn block_in_place(&self, sums: Sums, a: *mut u16, b: Panels, (k0, k1): (usize, usize)) {
+        let PairKernels { height, tile, pack_left, .. } = *self.kernels;
+        let whole = (self.k / STEPS).clamp(k0, k1);
+        let rest = (whole * STEPS, self.k.min(k1 * STEPS));
+        if whole < k1 {
+            // SAFETY: the caller's contract.
+            unsafe { pack_left(source(self.a.block::<bf16>(sums.rows, rest)), a) };
+        }
+        for q in 0..b.count {
+            let call = PairTile {
+                blocks: whole - k0,
+                rows: height,
+                a: self.a.at::<u16>(sums.rows.0, k0 * STEPS),
+                a_row: self.a.row_stride,
+                a_block: STEPS as isize,
+                b: b.ptr.wrapping_add(q * b.step),
+                c: sums.ptr.wrapping_add(q * COLUMNS),
+                c_row: sums.row,
+                resume: k0 > 0,
+            };
+            let last = PairTile {
+                blocks: k1 - whole,
+                a,
+                a_row: STEPS as isize,
+                a_block: (height * STEPS) as isize,
+                b: call.b.wrapping_add((whole - k0) * RIGHT),
+                resume: true,
+                ..call
+            };
+            // SAFETY: the caller's contract; whole blocks of rows of the factor, and the copy.
+            unsafe {
+                tile(&call);
+                if whole < k1 {
+                    tile(&last);
+                }
             }
         }
     }
@@ -356,25 +412,32 @@ pub(super) unsafe fn gemm(
     out: MatMut,
     scaling: &Scaling,
 ) {
-    if out.col_stride != 1 && out.row_stride == 1 {
+    // columns of a large right factor that few rows read are rows in place
+    let in_place = kernels.in_place
+        && b.row_stride == 1
+        && a.rows <= IN_PLACE_ROWS
+        && b.cols >= kernels.height
+        && b.rows >= STEPS;
+    if in_place || out.col_stride != 1 && out.row_stride == 1 {
         let addend = scaling.addend.map(|(beta, mat)| (beta, mat.t()));
         let scaling = Scaling { addend, ..*scaling };
-        // SAFETY: the same product, transposed: its rows are contiguous.
-        return unsafe { rows(kernels, b.t(), a.t(), out.t(), &scaling) };
+        // SAFETY: the same product, transposed.
+        return unsafe { rows(kernels, b.t(), a.t(), out.t(), &scaling, in_place) };
     }
     // SAFETY: the caller's contract.
-    unsafe { rows(kernels, a, b, out, scaling) }
+    unsafe { rows(kernels, a, b, out, scaling, false) }
 }
 
 /// # Safety
 ///
-/// As [`gemm`].
+/// As [`gemm`]; if `in_place`, the rows of `a` are contiguous.
 unsafe fn rows(
     kernels: &'static PairKernels,
     a: MatRef,
     b: MatRef,
     out: MatMut,
     scaling: &Scaling,
+    in_place: bool,
 ) {
     let finish = Finish::<bf16>::new(scaling);
     let contiguous = out.col_stride == 1 || out.cols <= 1;
@@ -408,7 +471,7 @@ unsafe fn rows(
         }
     };
     let (m, n, k) = (out.rows, out.cols, a.cols);
-    let product = Product { kernels, m, n, k, a, b: Right::Matrix(b), store: &store };
+    let product = Product { kernels, m, n, k, a, in_place, b: Right::Matrix(b), store: &store };
     // SAFETY: the caller's contract.
     unsafe { product.run() }
 }
@@ -448,7 +511,8 @@ pub(super) unsafe fn packed(
             sums.round(c);
         }
     };
-    let product = Product { kernels, m, n, k, a, b: Right::Packed(b), store: &store };
+    let product =
+        Product { kernels, m, n, k, a, in_place: false, b: Right::Packed(b), store: &store };
     // SAFETY: the caller's contract.
     unsafe { product.run() }
 }
