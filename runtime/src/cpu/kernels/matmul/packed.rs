@@ -5,8 +5,8 @@
 //! activation(a @ b + bias) + residual`.
 //!
 //! Numerics: each sum is one chain of fused multiply-adds in the order of `k`, or for bf16 what
-//! [`straightline_microkernels::pairs`] says; bias, activation and residual follow, each rounded. The bits do not depend on the number of threads, nor on how many
-//! rows are multiplied at once.
+//! [`straightline_microkernels::pairs`] says; bias, activation and residual follow, each rounded. The
+//! bits do not depend on the number of threads, nor on how many rows are multiplied at once.
 
 use super::activate::Activate;
 use super::drive::{Ending, Left, Panels, Product, Target};
