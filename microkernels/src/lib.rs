@@ -48,6 +48,9 @@
 
 #[cfg(target_arch = "aarch64")]
 pub mod neon;
+pub mod pairs;
+#[cfg(target_arch = "x86_64")]
+pub mod pairs_x86;
 pub mod portable;
 #[cfg(target_arch = "x86_64")]
 pub mod x86;
@@ -254,6 +257,9 @@ macro_rules! unroll {
         }
     )*};
 }
+
+#[cfg(target_arch = "x86_64")]
+use unroll;
 
 /// The body of a microkernel: `R` rows, `P` panels, the last one partial if `TAIL` (then `P` is
 /// one).

@@ -119,9 +119,19 @@ pub(super) fn split<T>(
     (m, n, k): (usize, usize, usize),
     part: &(impl Fn((usize, usize), (usize, usize)) + Sync),
 ) {
-    let panels = n.div_ceil(kernels.panel);
-    let parts =
-        if estimate(m, n, k, size_of::<T>()) < PARALLEL_NS { 1 } else { threads::num_threads() };
+    let parallel = estimate(m, n, k, size_of::<T>()) >= PARALLEL_NS;
+    split_tiles((kernels.panel, kernels.max_rows()), parallel, (m, n), part)
+}
+
+/// The same for tiles of at most `most` rows, and panels of `panel` columns.
+pub(super) fn split_tiles(
+    (panel, most): (usize, usize),
+    parallel: bool,
+    (m, n): (usize, usize),
+    part: &(impl Fn((usize, usize), (usize, usize)) + Sync),
+) {
+    let panels = n.div_ceil(panel);
+    let parts = if parallel { threads::num_threads() } else { 1 };
     if parts == 1 || threads::in_parallel() {
         return part((0, m), (0, panels));
     }
@@ -129,7 +139,6 @@ pub(super) fn split<T>(
     let columns = panels.div_ceil(4).min(2 * parts).max(1);
     let width = panels.div_ceil(columns).next_multiple_of(if m <= 3 { 4 } else { 1 });
     let columns = panels.div_ceil(width);
-    let most = kernels.max_rows();
     let rows = (2 * parts).div_ceil(columns).min(m.div_ceil(2 * most)).max(1);
     let height = m.div_ceil(rows).next_multiple_of(most);
     let rows = m.div_ceil(height);

@@ -4,16 +4,16 @@
 //! multiplies by it and finishes each tile while it is in registers or in the first cache: `out =
 //! activation(a @ b + bias) + residual`.
 //!
-//! Numerics: each sum is one chain of fused multiply-adds in the order of `k`; bias, activation and
-//! residual follow, each rounded. The bits do not depend on the number of threads, nor on how many
-//! rows are multiplied at once.
+//! Numerics: each sum is one chain of fused multiply-adds in the order of `k`, or for bf16 what
+//! [`straightline_microkernels::pairs`] says; bias, activation and residual follow, each rounded. The
+//! bits do not depend on the number of threads, nor on how many rows are multiplied at once.
 
 use super::activate::Activate;
 use super::drive::{Ending, Left, Panels, Product, Target};
 use super::element::Element;
 use super::micro::{Kernels, Native};
 use super::pack::{Lines, pack, packed_len};
-use super::{MatMut, MatRef, MatmulError, half};
+use super::{MatMut, MatRef, MatmulError, half, pairs};
 use crate::cpu::math::simd::Lane;
 use ::half::{bf16, f16};
 use straightline_passes::ir::DType;
@@ -40,7 +40,8 @@ pub struct Epilogue {
 }
 
 impl PackedB {
-    /// Packs a `k` by `n` matrix with any strides (in elements). f16 and bf16 are widened.
+    /// Packs a `k` by `n` matrix with any strides (in elements). f16 is widened, and bf16 unless
+    /// the machine multiplies pairs of it.
     ///
     /// # Errors
     ///
@@ -81,10 +82,16 @@ impl PackedB {
                     let wide = half::widen::<f16>(b);
                     self.fill::<f32>(half::view(&wide, b));
                 }
-                DType::BF16 => {
-                    let wide = half::widen::<bf16>(b);
-                    self.fill::<f32>(half::view(&wide, b));
-                }
+                DType::BF16 => match pairs::kernels() {
+                    Some(kernels) => {
+                        self.data.grow(pairs::packed_bytes(self.k, self.n));
+                        pairs::pack_right(kernels, b, self.data.ptr_mut());
+                    }
+                    None => {
+                        let wide = half::widen::<bf16>(b);
+                        self.fill::<f32>(half::view(&wide, b));
+                    }
+                },
                 _ => self.fill::<f32>(b),
             }
         }
@@ -162,7 +169,10 @@ pub unsafe fn matmul_packed_strided(a: MatRef, b: &PackedB, c: MatMut, epilogue:
         match b.dtype {
             DType::F64 => run::<f64>(f64::kernels(), a, b, c, epilogue),
             DType::F16 => run_half::<f16>(a, b, c, epilogue),
-            DType::BF16 => run_half::<bf16>(a, b, c, epilogue),
+            DType::BF16 => match pairs::kernels() {
+                Some(kernels) => pairs::packed(kernels, a, b.data.ptr(), c, epilogue),
+                None => run_half::<bf16>(a, b, c, epilogue),
+            },
             _ => run::<f32>(f32::kernels(), a, b, c, epilogue),
         }
     }
