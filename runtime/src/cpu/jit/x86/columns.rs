@@ -10,7 +10,7 @@ use super::ir::{Body, Format, Inst};
 use super::stage::{code, in_place_only, lowered};
 use super::translate::{Translate, fold_of};
 use super::vectors::Vectors;
-use super::{Stream, Strip};
+use super::{ColumnStage, Columns, Stream, Strip};
 use crate::cpu::jit::analyse::StageFacts;
 use crate::cpu::jit::sizes::{Axis, Kernel, Op, Sizes};
 use straightline_passes::schedule::loops::Vectorize;
@@ -21,32 +21,6 @@ const MIN_COLUMNS: i64 = 64;
 const ROWS: [i64; 3] = [8, 4, 2];
 /// The most instructions of several rows.
 const MAX_ROWS_BODY: usize = 60;
-
-/// The strips of a kernel, all of whose stages have some.
-#[derive(Clone, Debug)]
-pub(in crate::cpu::jit) struct Columns {
-    pub(in crate::cpu::jit) stages: Vec<ColumnStage>,
-}
-
-/// The strips of a stage.
-#[derive(Clone, Debug)]
-pub(in crate::cpu::jit) struct ColumnStage {
-    /// Over so many rows at once: several first, if at all, then one.
-    pub(in crate::cpu::jit) passes: Vec<(i64, Strip)>,
-    /// Sets the results to what reductions begin with, and takes those of a block of rows into the
-    /// others; of a stage with reductions.
-    pub(in crate::cpu::jit) ends: Option<[Strip; 2]>,
-}
-
-impl Columns {
-    /// All strips.
-    pub(in crate::cpu::jit) fn strips(&mut self) -> impl Iterator<Item = &mut Strip> {
-        self.stages.iter_mut().flat_map(|s| {
-            let passes = s.passes.iter_mut().map(|p| &mut p.1);
-            passes.chain(s.ends.iter_mut().flatten())
-        })
-    }
-}
 
 /// The strips of a kernel that goes over columns; `None` if it does not qualify.
 pub(in crate::cpu::jit) fn columns_of(

@@ -36,7 +36,7 @@ mod tests_lanes;
 
 use straightline_passes::schedule::loops::Val;
 
-pub(super) use columns::{ColumnStage, Columns, columns_of};
+pub(super) use columns::columns_of;
 pub(super) use stage::strip_of;
 pub(super) use vectors::Vectors;
 
@@ -70,4 +70,30 @@ pub(super) enum Stream {
     Total(usize),
     /// Those of a block of rows.
     Part(usize),
+}
+
+/// The strips of a kernel that goes over columns, all of whose stages have some.
+#[derive(Clone, Debug)]
+pub(super) struct Columns {
+    pub(super) stages: Vec<ColumnStage>,
+}
+
+/// The strips of a stage.
+#[derive(Clone, Debug)]
+pub(super) struct ColumnStage {
+    /// Over so many rows at once: several first, if at all, then one.
+    pub(super) passes: Vec<(i64, Strip)>,
+    /// Sets the results to what reductions begin with, and takes those of a block of rows into the
+    /// others; of a stage with reductions.
+    pub(super) ends: Option<[Strip; 2]>,
+}
+
+impl Columns {
+    /// All strips.
+    pub(super) fn strips(&mut self) -> impl Iterator<Item = &mut Strip> {
+        self.stages.iter_mut().flat_map(|s| {
+            let passes = s.passes.iter_mut().map(|p| &mut p.1);
+            passes.chain(s.ends.iter_mut().flatten())
+        })
+    }
 }

@@ -1,9 +1,21 @@
-//! The activation of a finished tile.
+//! What follows the sums of a product, and the activation of a finished tile.
 
 use super::element::Float;
 use crate::cpu::kernels::activation::{Formula, with_activation};
 use crate::cpu::math::simd::{Lane, Simd, SimdTask};
 use straightline_passes::schedule::loops::Activation;
+
+/// What follows the sum: `activation(sum + bias) + residual`, all of the product's dtype.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Epilogue {
+    /// One element per column, contiguous.
+    pub bias: Option<*const u8>,
+    /// Applied to each element.
+    pub activation: Activation,
+    /// A matrix of the result's sizes with contiguous rows, and the distance of its rows in
+    /// elements. It may be the result itself, element for element.
+    pub residual: Option<(*const u8, isize)>,
+}
 
 /// `c = activation(c) + residual` on a tile.
 pub(super) struct Activate<T> {

@@ -114,8 +114,9 @@ mod tests_packed;
 #[cfg(test)]
 mod tests_pairs;
 
+pub use activate::Epilogue;
 pub use after::finish;
-pub use packed::{Epilogue, PackedB, matmul_packed, matmul_packed_strided};
+pub use packed::{PackedB, matmul_packed, matmul_packed_strided};
 pub use scaling::Scaling;
 pub use straightline_passes::schedule::loops::Activation;
 pub use view::{MatMut, MatRef};

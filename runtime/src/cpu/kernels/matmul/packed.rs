@@ -8,7 +8,7 @@
 //! [`straightline_microkernels::pairs`] says; bias, activation and residual follow, each rounded. The
 //! bits do not depend on the number of threads, nor on how many rows are multiplied at once.
 
-use super::activate::Activate;
+use super::activate::{Activate, Epilogue};
 use super::drive::{Ending, Left, Panels, Product, Target};
 use super::element::Element;
 use super::micro::{Kernels, Native};
@@ -25,18 +25,6 @@ pub struct PackedB {
     k: usize,
     n: usize,
     data: Lines,
-}
-
-/// What follows the sum: `activation(sum + bias) + residual`, all of the product's dtype.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Epilogue {
-    /// One element per column, contiguous.
-    pub bias: Option<*const u8>,
-    /// Applied to each element.
-    pub activation: Activation,
-    /// A matrix of the result's sizes with contiguous rows, and the distance of its rows in
-    /// elements. It may be the result itself, element for element.
-    pub residual: Option<(*const u8, isize)>,
 }
 
 impl PackedB {

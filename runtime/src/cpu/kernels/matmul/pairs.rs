@@ -5,8 +5,8 @@
 //! them, so nothing is rounded twice.
 
 use super::activate::Activate;
+use super::activate::Epilogue;
 use super::drive::{self, PARALLEL_NS};
-use super::packed::Epilogue;
 use super::scaling::{Finish, Scaling};
 use super::view::{MatMut, MatRef};
 use super::{instructions, pack};

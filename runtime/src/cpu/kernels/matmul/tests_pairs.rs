@@ -156,7 +156,7 @@ fn packed_pairs_finish_in_f32_and_round_once() {
 
 /// Values whose sums round, so that another order would show.
 fn rounding(len: usize, rng: &mut Rng) -> Vec<bf16> {
-    (0..len).map(|_| bf16::from_f64(rng.value() / 3.0)).collect()
+    (0..len).map(|_| bf16::from_f32((rng.value() / 3.0) as f32)).collect()
 }
 
 #[test]
