@@ -103,7 +103,7 @@ pub struct PlanOptions {
 }
 
 /// A table of so many arguments needs no memory of its own.
-const FEW: usize = 16;
+const FEW: usize = 8;
 
 /// Where no bytes are: aligned, as the addresses of empty buffers must be.
 const NO_ARENA: *mut u8 = std::ptr::without_provenance_mut(64);
