@@ -229,8 +229,8 @@ impl Guards {
         }
     }
 
-    /// Whether the variant serves these inputs on this thread.
-    #[inline]
+    /// Whether the variant serves these inputs on this thread. (Not inlined: as part of this crate
+    /// it does not depend on how the caller's is built.)
     pub(super) fn hold(&self, inputs: &[&Tensor], tls: TlsKeySets) -> bool {
         match !self.plain && tape::binds(&self.grads) {
             false => self.hold_for(inputs, tls),
@@ -238,7 +238,7 @@ impl Guards {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn hold_for(&self, inputs: &[&Tensor], tls: TlsKeySets) -> bool {
         self.inputs.len() == inputs.len()
             && self.tls == tls

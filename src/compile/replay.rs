@@ -22,7 +22,6 @@ pub(super) type Results = SmallVec<[Tensor; 4]>;
 
 impl Executable {
     /// Runs the plan. The guards have been checked.
-    #[inline]
     pub(super) fn run(&self, arguments: &[&Tensor]) -> Result<Results> {
         if self.results.plain
             && self.training.is_none()
@@ -35,6 +34,7 @@ impl Executable {
 
     /// Runs a plan whose buffers are the results; `None` if access to what it reads cannot be had
     /// at once. Small functions are as fast as this is.
+    #[inline(always)]
     fn run_plain(&self, inputs: &[&Tensor]) -> Result<Option<Results>> {
         let mut reads: SmallVec<[ReadGuard<'_>; 8]> = SmallVec::new();
         let mut read: SmallVec<[ArgPtr; 8]> = SmallVec::new();
