@@ -278,7 +278,8 @@ fn branches_and_loops_at_many_sizes() {
     let f = compile(|x: &Tensor| {
         let pred = x.sum()?.gt(0.0)?;
         let y = cond(&pred, |x: &Tensor| x.softmax(-1), |x: &Tensor| x.mul(2.0)?.exp(), x)?;
-        while_loop(|y: &Tensor| y.abs()?.sum()?.gt(1.0), |y: &Tensor| y.div(2.0), &y)
+        // not 1, which halves of a softmax's sum come to within a rounding
+        while_loop(|y: &Tensor| y.abs()?.sum()?.gt(0.9), |y: &Tensor| y.div(2.0), &y)
     });
     let mut dice = Dice(11);
     for n in [3, 7, 20, 21, 64, 65, 100] {
