@@ -162,10 +162,8 @@ impl InputGuard {
             && self.meta.device == t.device()
             && self.wrapped_number == t.is_wrapped_number()
             && t.lies_as(&self.meta.sizes, &self.meta.strides)
-            && match self.idle && t.takes_no_part() {
-                true => true,
-                false => self.wants == t.wants() && self.dual == t.has_tangent(),
-            }
+            && ((self.idle && t.takes_no_part())
+                || (self.wants == t.wants() && self.dual == t.has_tangent()))
     }
 }
 

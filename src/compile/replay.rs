@@ -20,6 +20,10 @@ use straightline_runtime::plan::ArgPtr;
 /// The tensors that a call returns, in order.
 pub(super) type Results = SmallVec<[Tensor; 4]>;
 
+fn argument(t: &Tensor) -> Result<ArgPtr> {
+    Ok(ArgPtr { ptr: t.data_ptr()?, version: t.storage().version() })
+}
+
 impl Executable {
     /// Runs the plan. The guards have been checked.
     pub(super) fn run(&self, arguments: &[&Tensor]) -> Result<Results> {
@@ -40,12 +44,11 @@ impl Executable {
         let mut read: SmallVec<[ArgPtr; 8]> = SmallVec::new();
         let parameters = self.traced.parameters.iter().map(|t| &**t);
         for t in inputs.iter().copied().chain(parameters) {
-            let storage = t.storage();
-            match storage.try_read() {
+            match t.storage().try_read() {
                 Some(guard) if !t.is_reshaped() => reads.push(guard),
                 _ => return Ok(None),
             }
-            read.push(ArgPtr { ptr: t.data_ptr()?, version: storage.version() });
+            read.push(argument(t)?);
         }
         let mut results = Results::new();
         let mut outputs: SmallVec<[*mut u8; 4]> = SmallVec::new();
@@ -197,12 +200,10 @@ impl Executable {
 
     /// [`Executable::compute`] on tensors.
     fn compute_on(&self, inputs: &[&Tensor], outputs: &[*mut u8]) -> Result<()> {
-        let pointer =
-            |t: &Tensor| Ok(ArgPtr { ptr: t.data_ptr()?, version: t.storage().version() });
         let inputs: SmallVec<[ArgPtr; 8]> =
-            inputs.iter().map(|t| pointer(t)).collect::<Result<_>>()?;
+            inputs.iter().map(|t| argument(t)).collect::<Result<_>>()?;
         let parameters: SmallVec<[ArgPtr; 8]> =
-            self.traced.parameters.iter().map(|t| pointer(t)).collect::<Result<_>>()?;
+            self.traced.parameters.iter().map(|t| argument(t)).collect::<Result<_>>()?;
         self.compute(&inputs, &parameters, outputs)
     }
 

@@ -49,12 +49,7 @@ pub(crate) fn take(
     pinned: &dyn Fn(V) -> bool,
     stored: &dyn Fn(&Program, V) -> Dims,
 ) {
-    let mut uses: Vec<Vec<V>> = vec![Vec::new(); p.values.len()];
-    for i in (0..p.values.len()).filter(|i| live[*i]) {
-        for o in p.operands(V(i as u32)) {
-            uses[o.i()].push(V(i as u32));
-        }
-    }
+    let uses = p.uses(live);
     for call in 0..p.calls.len() {
         let Some(args) = args_of(&p.calls[call]) else { continue };
         let [result] = p.calls[call].results[..] else { continue };

@@ -112,15 +112,7 @@ pub(crate) fn fuse(
     options: &ScheduleOptions,
     demands: &Demands,
 ) -> Result<Fused, ScheduleError> {
-    let mut uses = vec![Vec::new(); p.values.len()];
-    for i in 0..p.values.len() {
-        let v = V(i as u32);
-        if demands.live[i] {
-            for o in p.operands(v) {
-                uses[o.i()].push(v);
-            }
-        }
-    }
+    let uses = p.uses(&demands.live);
     let mut forced = demands.forced.clone();
     let mut alone = HashSet::new();
     let mut cap = options.max_kernel_ops;

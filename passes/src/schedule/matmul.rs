@@ -60,12 +60,7 @@ pub(crate) fn fold_epilogues(
     pinned: &dyn Fn(V) -> bool,
     stored: &dyn Fn(&Program, V) -> Dims,
 ) {
-    let mut uses: Vec<Vec<V>> = vec![Vec::new(); p.values.len()];
-    for i in (0..p.values.len()).filter(|i| live[*i]) {
-        for o in p.operands(V(i as u32)) {
-            uses[o.i()].push(V(i as u32));
-        }
-    }
+    let uses = p.uses(live);
     let products: Vec<V> =
         (0..p.values.len() as u32).map(V).filter(|v| matches!(p.def(*v), Def::Matmul(_))).collect();
     for m in products {

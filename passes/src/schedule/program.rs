@@ -310,6 +310,17 @@ impl Program {
         self.def(v).operands(&self.calls)
     }
 
+    /// Of each value those that are live and read it, once for each time.
+    pub(crate) fn uses(&self, live: &[bool]) -> Vec<Vec<V>> {
+        let mut uses = vec![Vec::new(); self.values.len()];
+        for v in (0..self.values.len() as u32).map(V).filter(|v| live[v.i()]) {
+            for o in self.operands(v) {
+                uses[o.i()].push(v);
+            }
+        }
+        uses
+    }
+
     pub(crate) fn push(&mut self, dtype: DType, sizes: &[i64], def: Def) -> V {
         self.values.push(Value {
             dtype,

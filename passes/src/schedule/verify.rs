@@ -235,6 +235,8 @@ fn verify_extern(s: &Schedule, e: &Extern) -> Result<(), String> {
 
 /// The kernel relies on all of it.
 fn verify_convolution(s: &Schedule, c: &Convolution) -> Result<(), String> {
+    let floats = matches!(c.out.dtype, DType::F32 | DType::F64);
+    check(floats, || format!("convolutions of {} are no steps", c.out.dtype))?;
     let dense = |v: &BufferView| layout::is_contiguous(&v.sizes, &v.strides);
     for v in c.reads().chain([&c.out]) {
         verify_view(s, v)?;

@@ -23,31 +23,11 @@ pub(super) struct ConvolutionStep {
     cache: Option<(Packed<PackedKernel>, PackedForm)>,
 }
 
-/// Three spatial numbers; those that a convolution lacks are in front.
-fn spatial(numbers: &[i64], fill: usize) -> [usize; 3] {
-    let mut all = [fill; 3];
-    for (slot, n) in all[3 - numbers.len()..].iter_mut().zip(numbers) {
-        *slot = *n as usize;
-    }
-    all
-}
-
 impl ConvolutionStep {
     /// The step of a schedule that was verified.
     pub(super) fn new(s: &Schedule, c: &Convolution) -> Self {
-        let (x, w, y) = (&c.input.sizes, &c.weight.sizes, &c.out.sizes);
-        let geometry = Geometry {
-            batch: x[0] as usize,
-            groups: c.groups as usize,
-            in_channels: x[1] as usize,
-            out_channels: y[1] as usize,
-            input: spatial(&x[2..], 1),
-            kernel: spatial(&w[2..], 1),
-            output: spatial(&y[2..], 1),
-            stride: spatial(&c.stride, 1),
-            padding: spatial(&c.padding, 0),
-            dilation: spatial(&c.dilation, 1),
-        };
+        let sizes = [&c.input.sizes[..], &c.weight.sizes, &c.out.sizes];
+        let geometry = Geometry::of(sizes, [&c.stride, &c.padding, &c.dilation], c.groups);
         let form = PackedForm::of(c.out.dtype, &geometry).filter(|_| c.pack_weight);
         ConvolutionStep {
             dtype: c.out.dtype,

@@ -188,6 +188,13 @@ fn convolutions_that_do_not_fit_are_found() {
     assert!(broken(&|c| c.groups = 3).contains("sizes of the convolution"));
     assert!(broken(&|c| c.input.strides[1] = 10).contains("not dense"));
     assert!(broken(&|c| c.weight.dtype = DType::F64).contains("buffer holds f32"));
+    let integers = broken(&|c| {
+        for v in [&mut c.input, &mut c.weight, &mut c.out] {
+            v.dtype = DType::I32;
+        }
+        c.follow.clear();
+    });
+    assert!(integers.contains("convolutions of i32 are no steps"));
     assert!(broken(&|c| c.padding.truncate(1)).contains("numbers are missing"));
     assert!(broken(&|c| c.bias = Some(c.input.clone())).contains("sizes of the bias"));
     assert!(broken(&|c| c.follow.push(Follow::Shift(c.out.clone()))).contains("what follows"));

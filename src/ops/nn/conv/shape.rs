@@ -173,25 +173,7 @@ impl Convolution {
     /// The geometry of the convolution, or of that which the transposed one is the gradient of.
     pub(crate) fn geometry(&self, x: &[i64], w: &[i64], y: &[i64]) -> Geometry {
         let (from, to) = if self.transposed { (y, x) } else { (x, y) };
-        let spatial = |dims: &[i64], fill: i64| -> [usize; 3] {
-            let mut all = [fill as usize; 3];
-            for (slot, size) in all[3 - dims.len()..].iter_mut().zip(dims) {
-                *slot = *size as usize;
-            }
-            all
-        };
-        Geometry {
-            batch: x[0] as usize,
-            groups: self.groups as usize,
-            in_channels: from[1] as usize,
-            out_channels: to[1] as usize,
-            input: spatial(&from[2..], 1),
-            kernel: spatial(&w[2..], 1),
-            output: spatial(&to[2..], 1),
-            stride: spatial(&self.stride, 1),
-            padding: spatial(&self.padding, 0),
-            dilation: spatial(&self.dilation, 1),
-        }
+        Geometry::of([from, w, to], [&self.stride, &self.padding, &self.dilation], self.groups)
     }
 
     /// The memory order of results: channels last where an operand has it and PyTorch's backend for

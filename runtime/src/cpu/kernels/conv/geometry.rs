@@ -21,6 +21,41 @@ pub struct Geometry {
 }
 
 impl Geometry {
+    /// From the sizes of the input `[n, c, ...]`, the weight and the output, and the stride, padding
+    /// and dilation of one to three spatial dimensions. Those that it lacks are in front.
+    ///
+    /// ```
+    /// use straightline_runtime::cpu::kernels::conv::Geometry;
+    /// let sizes: [&[i64]; 3] = [&[1, 3, 8, 8], &[4, 3, 3, 3], &[1, 4, 6, 6]];
+    /// let g = Geometry::of(sizes, [&[1, 1], &[0, 0], &[1, 1]], 1);
+    /// assert_eq!((g.in_channels, g.out_channels, g.input), (3, 4, [1, 8, 8]));
+    /// ```
+    pub fn of(
+        [input, weight, output]: [&[i64]; 3],
+        [stride, padding, dilation]: [&[i64]; 3],
+        groups: i64,
+    ) -> Geometry {
+        let spatial = |numbers: &[i64], fill: usize| -> [usize; 3] {
+            let mut all = [fill; 3];
+            for (slot, n) in all[3 - numbers.len()..].iter_mut().zip(numbers) {
+                *slot = *n as usize;
+            }
+            all
+        };
+        Geometry {
+            batch: input[0] as usize,
+            groups: groups as usize,
+            in_channels: input[1] as usize,
+            out_channels: output[1] as usize,
+            input: spatial(&input[2..], 1),
+            kernel: spatial(&weight[2..], 1),
+            output: spatial(&output[2..], 1),
+            stride: spatial(stride, 1),
+            padding: spatial(padding, 0),
+            dilation: spatial(dilation, 1),
+        }
+    }
+
     /// Elements of the input.
     pub(super) fn inputs(&self) -> usize {
         self.batch * self.in_channels * self.input_plane()
