@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::methods::operators;
 use crate::modes::functionalize::{self, InputSlot, Leaf, MergedStorages, Owner};
 use crate::modes::outside::{self, Asked, Gradient};
-use crate::modes::tracer;
+use crate::modes::{dependent, tracer};
 use crate::tensor::{Held, Tensor};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use straightline_catalog::{DeviceType, Op, default_dtype};
@@ -127,6 +127,7 @@ fn attempt<I: TensorTree, O: TensorTree>(
     tracer::start()?;
     functionalize::begin(merge.clone());
     outside::begin();
+    dependent::take();
     let fallbacks = reached_fallbacks(inputs, tls);
     let scope = Scope;
     let (mut failed, mut index) = (None, 0);
@@ -155,7 +156,9 @@ fn attempt<I: TensorTree, O: TensorTree>(
     };
     let gradients = outside::take_gradients();
     let mut conflicts = functionalize::conflicts();
-    if conflicts.is_none() && tape::reached_twice(&gradients) {
+    let bound = gradients.iter().any(|g| g.touched.argument().is_some());
+    let in_parts = bound && dependent::count() > 0;
+    if conflicts.is_none() && (in_parts || tape::reached_twice(&gradients)) {
         *bind = false;
         conflicts = Some(merge.clone());
     }
@@ -366,6 +369,7 @@ fn finish<I: TensorTree, O: TensorTree>(
         roots,
         declared: Vec::new(),
         given: false,
+        dependent: dependent::take(),
         surroundings: Surroundings {
             asked,
             operators: outside::operators(),

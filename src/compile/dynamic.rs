@@ -6,7 +6,7 @@ use super::options::CompileOptions;
 use super::stages::Executable;
 use super::training;
 use super::tree::TensorTree;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
 use straightline_catalog::{Dims, layout};
@@ -95,12 +95,14 @@ pub(super) fn sample<I: TensorTree, O: TensorTree>(
         return Err(e);
     }
     let wanted = Wanted { perform: false, joint: true };
-    let captured =
-        match capture_or_perform(function, &like, wanted).map_err(|e| fixed(leaves, &e))? {
-            Outcome::Captured(captured) => captured,
-            // the call itself will tell
-            Outcome::Performed(..) | Outcome::Recorded { .. } => return Ok(None),
-        };
+    let captured = match capture_or_perform(function, &like, wanted) {
+        Ok(Outcome::Captured(captured)) => captured,
+        // the call itself will tell
+        Ok(Outcome::Performed(..) | Outcome::Recorded { .. }) => return Ok(None),
+        // there is no data here
+        Err(e) if matches!(e.kind(), ErrorKind::DataDependent { .. }) => return Ok(None),
+        Err(e) => return Err(fixed(leaves, &e)),
+    };
     let Captured { traced, .. } = *captured;
     training::compile(&traced, options, &[], true)
 }

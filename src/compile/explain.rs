@@ -75,6 +75,9 @@ pub struct VariantExplanation {
     pub arena_bytes: usize,
     /// Bytes of machine code.
     pub code_bytes: usize,
+    /// The call that follows, if this is the front of a function: one whose results have sizes that
+    /// depend on data. The rest is a variant of its own for each set of sizes.
+    pub then: Option<Op>,
     /// The variant whose code it runs, if that is another one.
     pub code_of: Option<usize>,
     /// How many numbers the code reads from a table, because it serves several sizes.
@@ -166,6 +169,7 @@ impl VariantExplanation {
         guards: &Guards,
         code: Option<&Executable>,
         code_of: Option<usize>,
+        then: Option<Op>,
     ) -> Self {
         let Some(code) = code else {
             return VariantExplanation {
@@ -181,6 +185,7 @@ impl VariantExplanation {
                 eager: true,
                 arena_bytes: 0,
                 code_bytes: 0,
+                then: None,
                 code_of: None,
                 table: 0,
                 misfits: Vec::new(),
@@ -203,6 +208,7 @@ impl VariantExplanation {
             eager: false,
             arena_bytes: schedule.arena_bytes,
             code_bytes: code.plan.code_bytes(),
+            then,
             code_of,
             table: code.plan.reads(),
             misfits: code.misfits.iter().map(ToString::to_string).collect(),
@@ -264,6 +270,9 @@ impl fmt::Display for Explanation {
             for (i, s) in v.steps.iter().enumerate() {
                 let kind = if s.generated { "kernel" } else { "extern" };
                 writeln!(f, "  {i}: {kind} {} <- {}", s.name, s.ops.join(" "))?;
+            }
+            if let Some(op) = v.then {
+                writeln!(f, "  then {op}, and a variant of the rest for the sizes of its results")?;
             }
             if !v.backward.is_empty() {
                 writeln!(f, " saved for the backward pass")?;

@@ -9,9 +9,9 @@
 
 use super::bodies;
 use crate::dispatch::unread::Unread;
-use crate::dispatch::{DispatchKey, Value, handle_of};
+use crate::dispatch::{DispatchKey, DispatchKeySet, Kernel, OperatorHandle, Value, handle_of};
 use crate::error::Result;
-use crate::modes::functionalize;
+use crate::modes::functionalize::{self, Derived};
 use crate::ops::copy;
 use crate::tensor::placement::{self, Offer};
 use crate::tensor::storage::Storage;
@@ -46,15 +46,7 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
         let op = handle_of(name)?;
         let schema = name.schema();
         let derived = functionalize::derived(op);
-        let (kernel, keys) = match &derived {
-            Some(d) => d.original.first_kernel()?,
-            // rewriting introduced the call, so it means this crate's kernel
-            None if op.is_replaced() => {
-                let cpu = DispatchKey::CPU;
-                (op.own_kernel_for(cpu)?, cpu.into())
-            }
-            None => op.first_kernel()?,
-        };
+        let (kernel, keys) = kernel_of(op, derived.as_ref())?;
         let aliased = schema.args.iter().any(|a| a.alias.is_some())
             || schema.returns.iter().any(|r| r.alias.is_some());
         let lend = kernel.is_own() && !aliased && derived.is_none();
@@ -107,6 +99,22 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
         });
     }
     Ok(Arc::new(registry))
+}
+
+/// The kernel of a call in a graph, and the keys that it is called with.
+pub(super) fn kernel_of(
+    op: OperatorHandle,
+    derived: Option<&Derived>,
+) -> Result<(Kernel, DispatchKeySet)> {
+    match derived {
+        Some(d) => d.original.first_kernel(),
+        // rewriting introduced the call, so it means this crate's kernel
+        None if op.is_replaced() => {
+            let cpu = DispatchKey::CPU;
+            Ok((op.own_kernel_for(cpu)?, cpu.into()))
+        }
+        None => op.first_kernel(),
+    }
 }
 
 /// The memory of a result, for a kernel to compute into.

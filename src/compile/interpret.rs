@@ -12,7 +12,7 @@ use crate::modes::{ABOVE_PYTHON, tracer};
 use crate::ops::aten;
 use crate::tensor::Tensor;
 use crate::tensor::watcher::Line;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use straightline_catalog::schema::OperatorName;
 use straightline_catalog::{Arg, Effects, Op, TensorMeta, layout};
 use straightline_passes::ir::control::{self, Control};
@@ -37,6 +37,8 @@ pub(crate) struct Interpreter<'a> {
     /// Whether view operators are called as such, and not in their `_copy` form.
     views: bool,
     known: HashMap<ValueRef, Tensor>,
+    /// Calls that have been made before, of which some values are known.
+    made: BTreeSet<NodeId>,
     /// Makes the calls of higher order.
     control: Option<&'a MakesControl<'a>>,
 }
@@ -56,13 +58,24 @@ impl<'a> Interpreter<'a> {
         let inputs = graph.inputs().iter().zip(inputs);
         let leaves = inputs.chain(graph.parameters().iter().zip(parameters));
         let known = leaves.filter_map(|(node, t)| Some((ValueRef::from(*node), t?.clone())));
-        Interpreter { graph, views: true, known: known.collect(), control: None }
+        Interpreter {
+            graph,
+            views: true,
+            known: known.collect(),
+            made: BTreeSet::new(),
+            control: None,
+        }
     }
 
     /// Has calls of higher order made in another way than by reading predicates.
     pub(crate) fn control(mut self, control: &'a MakesControl<'a>) -> Self {
         self.control = Some(control);
         self
+    }
+
+    /// Says which calls have been made before: those that cannot be made twice are not made.
+    pub(super) fn begin_after(&mut self, made: &BTreeSet<NodeId>) {
+        self.made.clone_from(made);
     }
 
     /// Says what a value is.
@@ -91,14 +104,17 @@ impl<'a> Interpreter<'a> {
     pub(super) fn some(&mut self, wanted: &[ValueRef]) -> Option<Error> {
         let order = self.graph.topological();
         let draws = |id: &NodeId| self.graph.effects(*id).has(Effects::RANDOM);
-        let mut needed = ancestors(self.graph, wanted.iter().map(|v| v.node));
+        let there = |v: &ValueRef| self.known.contains_key(v);
+        let unknown = wanted.iter().filter(|v| !there(v));
+        let mut needed = ancestors(self.graph, unknown.map(|v| v.node), &there);
         if let Some(last) = order.iter().rposition(|id| needed.contains(id) && draws(id)) {
             let before = order[..last].iter().copied().filter(draws);
-            needed.extend(ancestors(self.graph, before));
+            needed.extend(ancestors(self.graph, before, &there));
         }
         let mut first = None;
         for id in order {
-            if !needed.contains(&id) || !is_call(self.graph, id) {
+            let once = self.made.contains(&id) && self.graph.effects(id).is_ordered();
+            if !needed.contains(&id) || !is_call(self.graph, id) || once {
                 continue;
             }
             let operands = self.graph.operands(id);
@@ -345,13 +361,18 @@ fn is_call(graph: &Graph, id: NodeId) -> bool {
     matches!(graph.node(id).kind, NodeKind::Call(_))
 }
 
-/// These nodes and all that they depend on.
-fn ancestors(graph: &Graph, of: impl Iterator<Item = NodeId>) -> HashSet<NodeId> {
+/// These nodes and all that they depend on, up to values that are there.
+fn ancestors(
+    graph: &Graph,
+    of: impl Iterator<Item = NodeId>,
+    there: &dyn Fn(&ValueRef) -> bool,
+) -> HashSet<NodeId> {
     let mut found = HashSet::new();
     let mut next: Vec<NodeId> = of.collect();
     while let Some(id) = next.pop() {
         if found.insert(id) {
-            next.extend(graph.operands(id).iter().map(|v| v.node));
+            let operands = graph.operands(id).iter().filter(|v| !there(v));
+            next.extend(operands.map(|v| v.node));
         }
     }
     found

@@ -7,7 +7,9 @@
 //! | `flat` | looking through wrapper tensors |
 //! | `functionalized` | `functionalize()`: the graph's calls, one after another |
 //! | `function` | `compile()`, and what it guarantees |
-//! | `compiled` | the callable: guards, variants, capture on a miss |
+//! | `compiled` | the callable |
+//! | `serve` | how a call is served: by a variant, by capturing on a miss, eagerly |
+//! | `dependent` | functions in parts, at calls whose results have sizes that depend on data |
 //! | `variants` | the list of what serves which calls |
 //! | `dynamic` | dimensions that are marked as varying |
 //! | `capture` | running the function on stand-ins and recording what is dispatched |
@@ -33,6 +35,7 @@ mod bodies;
 mod capture;
 mod compiled;
 mod delivery;
+mod dependent;
 mod devices;
 mod dynamic;
 mod explain;
@@ -47,6 +50,7 @@ pub(crate) mod opcheck;
 mod options;
 mod replay;
 mod results;
+mod serve;
 mod settle;
 mod stages;
 mod surroundings;

@@ -27,10 +27,11 @@ pub(super) fn is_at_work() -> bool {
     AT_WORK.get()
 }
 
-struct AtWork(bool);
+/// While it is there.
+pub(super) struct AtWork(bool);
 
 impl AtWork {
-    fn begin() -> AtWork {
+    pub(super) fn begin() -> AtWork {
         AtWork(AT_WORK.replace(true))
     }
 }

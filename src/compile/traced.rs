@@ -6,8 +6,8 @@ use crate::modes::functionalize::{Bits, InputSlot, Owner};
 use crate::modes::outside::Asked;
 use crate::tensor::{Held, Tensor};
 use std::fmt;
-use straightline_catalog::{DType, TensorMeta, default_dtype};
-use straightline_passes::ir::graph::{Graph, ValueRef};
+use straightline_catalog::{DType, Effects, TensorMeta, default_dtype};
+use straightline_passes::ir::graph::{Graph, NodeId, ValueRef};
 
 /// Where a result of the function comes from.
 #[derive(Clone, Debug)]
@@ -172,6 +172,9 @@ pub struct Traced {
     pub(super) leaves: Vec<LeafUse>,
     /// What else it met.
     pub(super) surroundings: Surroundings,
+    /// The calls whose results have sizes that depend on data, in order: the graph has those of the
+    /// call that it was captured for.
+    pub(super) dependent: Vec<NodeId>,
     /// Whether the graph comes from outside, so that its shapes have not been checked by a capture.
     pub(super) given: bool,
 }
@@ -197,6 +200,17 @@ impl Traced {
         let of_questions = self.surroundings.asked.iter().flat_map(closed_over);
         let all = of_leaves.chain(of_outputs).chain(of_questions);
         all.chain(of_grads).chain(&self.surroundings.kept)
+    }
+
+    /// Whether it draws random numbers.
+    pub(super) fn draws(&self) -> bool {
+        let nodes = self.graph.topological().into_iter();
+        nodes.map(|n| self.graph.effects(n)).any(|e| e.has(Effects::RANDOM))
+    }
+
+    /// Results that are the first outputs of the graph.
+    pub(super) fn values(count: usize) -> Vec<OutputSource> {
+        (0..count).map(OutputSource::Value).collect()
     }
 
     /// Whether another capture of the function gave the same program on the same tensors.
@@ -230,7 +244,7 @@ impl Traced {
             inputs: inputs.map(|n| graph.meta((*n).into()).clone()).collect(),
             slots: Vec::new(),
             parameters: Vec::new(),
-            outputs: (0..graph.outputs().len()).map(OutputSource::Value).collect(),
+            outputs: Traced::values(graph.outputs().len()),
             returned: graph.outputs().len(),
             grads: Vec::new(),
             joint: None,
@@ -239,6 +253,7 @@ impl Traced {
             declared: Vec::new(),
             leaves: Vec::new(),
             surroundings: Surroundings::default(),
+            dependent: Vec::new(),
             roots: graph.outputs().to_vec(),
             given: true,
             graph,

@@ -1,5 +1,6 @@
 //! The variants of a compiled function: a list that only grows, and that calls walk without a lock.
 
+use super::dependent::Part;
 use super::flat::{self, Handed};
 use super::guards::Guards;
 use super::stages::Executable;
@@ -30,6 +31,10 @@ pub(super) struct Variant<I, O> {
     pub(super) handed: Vec<Option<Handed>>,
     /// `None`: runs eagerly.
     pub(super) code: Option<Executable>,
+    /// Whether a function in parts draws random numbers.
+    pub(super) draws: bool,
+    /// What follows, if the code is that of a front.
+    pub(super) then: Option<Box<Then<I, O>>>,
     /// Whether the code is that of another variant.
     pub(super) shares: bool,
     /// Whether the variant is retired.
@@ -37,6 +42,19 @@ pub(super) struct Variant<I, O> {
     /// Of the sizes and strides of the inputs.
     sizes: u64,
     next: *const Variant<I, O>,
+}
+
+/// What follows a front: a call whose results have sizes that depend on data, and the rest.
+pub(super) struct Then<I, O> {
+    pub(super) part: Part,
+    /// Its variants, for the sizes that the results have had.
+    pub(super) rests: Variants<I, O>,
+}
+
+/// A variant in its list.
+pub(super) struct Among<'a, I, O> {
+    pub(super) variant: &'a Variant<I, O>,
+    pub(super) among: &'a Variants<I, O>,
 }
 
 /// Sizes and strides as one number.
@@ -76,6 +94,8 @@ impl<I: TensorTree, O> Variant<I, O> {
             output: None,
             handed: Vec::new(),
             code: None,
+            draws: false,
+            then: None,
             shares: false,
             retired: AtomicBool::new(false),
             sizes: hash(leaves),
@@ -140,6 +160,16 @@ impl<I, O> Variants<I, O> {
     /// How many run the code of another one.
     pub(super) fn sharing(&self) -> usize {
         self.sharing.load(Ordering::Relaxed)
+    }
+
+    /// All variants, those of rests behind those of their fronts.
+    pub(super) fn all(&self) -> Vec<Among<'_, I, O>> {
+        let mut all = Vec::new();
+        for variant in self.newest_first() {
+            all.push(Among { variant, among: self });
+            all.extend(variant.then.iter().flat_map(|then| then.rests.all()));
+        }
+        all
     }
 
     #[inline]

@@ -98,9 +98,8 @@
 //!
 //! A captured function may update its arguments and closed-over tensors in place, draw random
 //! numbers, make views and return them; a replay does what eager code does, aliasing included. It
-//! may not read elements while it is captured, since there are none: `item`, `to_vec`, a branch on
-//! data and operators whose result's shape depends on data end the capture with an error that names
-//! the line. With [`CompileOptions::eager_fallback`](crate::CompileOptions::eager_fallback) such a
+//! may not read elements while it is captured, since there are none: `item`, `to_vec` and a branch on
+//! data end the capture with an error that names the line. With [`CompileOptions::eager_fallback`](crate::CompileOptions::eager_fallback) such a
 //! function runs eagerly instead.
 //!
 //! ```
@@ -119,6 +118,30 @@
 //! assert_eq!(f.call(&x)?.to_vec::<f32>()?, [0.25, 1.0]);
 //! # Ok::<(), straightline::Error>(())
 //! ```
+//!
+//! # Sizes that depend on data
+//!
+//! `nonzero`, `masked_select`, `unique`, a mask as index and their like have results whose sizes are
+//! known when they have run. What the first of them needs is a variant of its own; what follows is
+//! compiled for the sizes that the results have, and for other sizes captured again, most of which run
+//! code that is there. So the function may do with these sizes what it likes, branches included.
+//!
+//! ```
+//! use straightline::{Tensor, compile, tensor};
+//!
+//! let f = compile(|x: &Tensor| {
+//!     let positive = x.masked_select(&x.gt(0)?)?;
+//!     if positive.numel() == 0 { x.sum() } else { positive.log()?.mean() }
+//! });
+//! assert_eq!(f.call(&tensor([1.0, -1.0, 1.0])?)?.item::<f32>()?, 0.0);
+//! assert_eq!(f.call(&tensor([-1.0, -1.0, -2.0])?)?.item::<f32>()?, -4.0);
+//! // the front, and two rests
+//! assert_eq!(f.variants(), 3);
+//! println!("{}", f.explain());
+//! # Ok::<(), straightline::Error>(())
+//! ```
+//!
+//! In a branch or a loop of [`control_flow`](crate::control_flow) such operators are refused.
 //!
 //! # Arguments
 //!

@@ -25,12 +25,14 @@
 //! | `math_bits` | `Negative`, `Conjugate` | tensors that stand for the negation or conjugate of their memory |
 //! | `zero_tensor` | `ZeroTensor` | zeros without memory |
 //! | `tracer` | `Tracer` | records the functional calls into a graph |
+//! | `dependent` | none: asked by `tracer` | results whose sizes depend on data |
 //! | `outside` | none: asked by what reads data and settings | what a captured function does besides calling operators |
 //! | `profiler` | none: an observer of calls | times operators |
 
 pub mod autocast;
 mod call;
 mod call_logger;
+pub(crate) mod dependent;
 mod depth;
 mod dispatch_mode;
 mod error;

@@ -220,6 +220,18 @@ pub(crate) fn end() {
     drop(gone);
 }
 
+/// Runs `f` as if no function were captured.
+pub(crate) fn apart<R>(f: impl FnOnce() -> R) -> R {
+    struct Back(Option<Watch>);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            WATCH.set(self.0.take());
+        }
+    }
+    let _back = Back(WATCH.take());
+    f()
+}
+
 /// Runs the captured function, and refuses lasting changes of the thread's settings.
 pub(crate) fn run<O>(f: impl FnOnce() -> Result<O>) -> Result<O> {
     struct Running;

@@ -23,6 +23,7 @@ mod complex;
 mod conformance;
 mod control_flow;
 mod default_dtype;
+mod dependent;
 mod dispatch_keys;
 mod dispatch_tables;
 mod effects;

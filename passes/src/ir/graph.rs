@@ -429,10 +429,48 @@ impl Graph {
         before - self.g.node_count()
     }
 
+    /// Makes a value an input, the last one: what computed it no longer matters to what uses it.
+    ///
+    /// ```
+    /// use straightline_passes::ir::graph::Graph;
+    /// let mut g = Graph::parse("graph(%x: f32[2]) {
+    ///   %0: f32[2] = aten::exp(%x)
+    ///   %1: f32[2] = aten::neg(%0)
+    ///   return %1
+    /// }")?;
+    /// let exp = g.operands(g.outputs()[0].node)[0];
+    /// g.give(exp, "y");
+    /// g.eliminate_dead_code();
+    /// assert_eq!(g.inputs().len(), 2);
+    /// assert_eq!(g.call_count(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn give(&mut self, v: ValueRef, name: &str) -> ValueRef {
+        let given = self.input(name, self.meta(v).clone());
+        let edges = self.g.edges_directed(v.node, Direction::Outgoing);
+        let uses: Vec<_> = (edges.filter(|e| e.weight().result == v.index))
+            .map(|e| (e.id(), e.target(), e.weight().operand))
+            .collect();
+        for (edge, user, operand) in uses {
+            self.g.remove_edge(edge);
+            self.g.add_edge(given.node, user, Edge { operand, result: 0 });
+            self.g[user].operands[operand as usize] = given;
+        }
+        given
+    }
+
     /// Puts the inputs in another order: `order` has each of them once.
     pub fn arrange_inputs(&mut self, order: Vec<NodeId>) {
         debug_assert_eq!(BTreeSet::from_iter(&order), BTreeSet::from_iter(&self.inputs));
         self.inputs = order;
+    }
+
+    /// Drops all inputs but the first `count`. Those that are dropped must have no uses.
+    pub fn keep_inputs(&mut self, count: usize) {
+        for n in self.inputs.drain(count.min(self.inputs.len())..) {
+            debug_assert!(self.g.edges_directed(n, Direction::Outgoing).next().is_none());
+            self.g.remove_node(n);
+        }
     }
 
     /// Replaces the graphs that calls are given by what `f` makes of them. The effects of these calls

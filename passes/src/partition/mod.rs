@@ -11,16 +11,19 @@
 //! | `classify` | which values depend on tangents, and which operators can be computed again |
 //! | `cut` | the network and its cut |
 //! | `extract` | a half as a graph of its own |
+//! | `front` | the other cut: at a call whose results have sizes that depend on data |
 //!
 //! The rules are those of PyTorch's min-cut partitioner, without its knapsack for a memory budget.
 
 mod classify;
 mod cut;
 mod extract;
+mod front;
 #[cfg(test)]
 mod tests;
 mod types;
 
+pub use front::Front;
 pub use types::{CutError, Decision, Halves, Reason, Roles, Saved};
 
 use crate::ir::graph::{Graph, NodeKind, ValueRef};

@@ -46,7 +46,7 @@ mod storage;
 mod views;
 mod wrapper;
 
-pub(crate) use derived::{called, derived};
+pub(crate) use derived::{Derived, called, derived};
 pub(crate) use kernels::{composite, kernel, parts};
 pub(crate) use leaves::{
     InputSlot, Leaf, MergedStorages, Owner, arguments_behind, begin, conflicts, is_merged,

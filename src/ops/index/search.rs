@@ -230,6 +230,19 @@ pub(crate) fn unique(x: &Tensor, sorted: bool, inverse: bool) -> Result<(Tensor,
     Ok((values, inverse))
 }
 
+/// A view with a dimension in another place.
+fn moved(x: &Tensor, from: usize, to: usize) -> Tensor {
+    let moved = |dims: &[i64]| {
+        let mut dims = Dims::from_slice(dims);
+        if !dims.is_empty() {
+            let dim = dims.remove(from);
+            dims.insert(to, dim);
+        }
+        dims
+    };
+    x.with_geometry(moved(x.sizes()), moved(x.strides()), x.storage_offset())
+}
+
 /// Unique slices along a dimension: neighbours only, or all of them, sorted.
 fn unique_slices(x: &Tensor, dim: i64, consecutive: bool) -> Result<(Tensor, Tensor, Tensor)> {
     let d = wrap_dim(dim, x.dim())?;
@@ -249,11 +262,7 @@ fn unique_slices(x: &Tensor, dim: i64, consecutive: bool) -> Result<(Tensor, Ten
         zeros == 0,
         "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
     );
-    let front = if x.dim() == 0 {
-        x.clone()
-    } else {
-        crate::ops::view::arrange::movedim_int(x, d as i64, 0)?
-    };
+    let front = moved(x, d, 0);
     let matrix = copy::to_contiguous(&front)?;
     let width = x.numel() / rows;
     let matrix = matrix.with_geometry(
@@ -265,10 +274,7 @@ fn unique_slices(x: &Tensor, dim: i64, consecutive: bool) -> Result<(Tensor, Ten
     let n = groups.first.len() as i64;
     // the slices lie one after another in memory, whatever the dimension
     let out = crate::ops::index::index_select(&front, 0, &vector(&groups.first, &[n])?)?;
-    let out = match x.dim() {
-        0 => out,
-        _ => crate::ops::view::arrange::movedim_int(&out, 0, d as i64)?,
-    };
+    let out = moved(&out, 0, d);
     Ok((out, vector(&groups.of, &[rows])?, vector(&groups.counts, &[n])?))
 }
 

@@ -103,10 +103,6 @@ pub(crate) fn movedim(t: &Tensor, source: &[i64], destination: &[i64]) -> Result
     aten::permute(t, &order)
 }
 
-pub(crate) fn movedim_int(t: &Tensor, source: i64, destination: i64) -> Result<Tensor> {
-    aten::movedim_intlist(t, &[source], &[destination])
-}
-
 fn split_dim(t: &Tensor, dim: i64) -> Result<(i64, i64)> {
     ensure!(
         t.dim() != 0,

@@ -1,0 +1,254 @@
+//! Compiled functions whose sizes depend on data: `nonzero`, `masked_select`, `unique`, a mask as
+//! index. Results are those of eager code, whatever the sizes are.
+
+use crate::support::alone;
+use straightline::control_flow::cond;
+use straightline::ops::aten;
+use straightline::testing::Closeness;
+use straightline::{
+    CompileEvent, CompileOptions, ErrorKind, Result, Tensor, compile, compile_with, dispatch,
+    manual_seed, tensor,
+};
+
+fn assert_close(a: &Tensor, b: &Tensor) -> Result<()> {
+    Closeness::new().rtol(1e-4).atol(1e-5).check(a, b)
+}
+
+/// Numbers of which `count` are positive.
+fn numbers(n: usize, count: usize) -> Tensor {
+    let sign = |i: usize| if (i * 11) % n < count { 1.0 } else { -1.0 };
+    let all = (0..n).map(|i| sign(i) * (1.0 + i as f32 / 8.0)).collect::<Vec<_>>();
+    Tensor::from_vec(all, -1).unwrap()
+}
+
+/// Calls a function eagerly and compiled, for each count of positive numbers in a vector of 13.
+fn agrees(f: impl Fn(&Tensor) -> Result<Tensor> + Send + Sync + Clone + 'static) {
+    let compiled = compile(f.clone());
+    for count in [5, 0, 13, 1, 6, 7, 2, 5, 0, 1] {
+        let x = numbers(13, count);
+        let (want, got) = (f(&x).unwrap(), compiled.call(&x).unwrap());
+        assert_eq!((want.sizes(), want.dtype()), (got.sizes(), got.dtype()), "{count}");
+        assert_close(&want, &got).unwrap();
+        let before = dispatch::call_count();
+        compiled.call(&x).unwrap();
+        assert_eq!(dispatch::call_count(), before, "{count}");
+    }
+    assert!(compiled.events().iter().all(|e| matches!(e, CompileEvent::Compiled { .. })));
+}
+
+#[test]
+fn results_have_the_sizes_of_the_call() {
+    agrees(|x| x.relu()?.nonzero());
+    agrees(|x| x.masked_select(&x.gt(0)?));
+    agrees(|x| x.index(&[x.gt(0)?]));
+    agrees(|x| x.sign()?.unique());
+    agrees(|x| aten::repeat_interleave_tensor(&x.relu()?.to(straightline::DType::I64)?, None));
+}
+
+#[test]
+fn what_comes_before_and_after_is_compiled() {
+    agrees(|x| {
+        let hidden = x.unsqueeze(1)?.mul(&x.sin()?)?;
+        let rows = hidden.index(&[x.gt(0)?])?;
+        rows.exp()?.mul(&x.cos()?)?.sum_dim(&[0])?.add(&hidden.sum()?)
+    });
+    let f = compile(|x: &Tensor| x.exp()?.masked_select(&x.gt(0)?)?.log()?.mul(2));
+    f.call(&numbers(13, 5)).unwrap();
+    let why = f.explain();
+    assert_eq!(why.variants.len(), 2, "{why}");
+    assert_eq!(
+        why.variants[0].then.map(|op| op.to_string()).as_deref(),
+        Some("aten::masked_select")
+    );
+    assert_eq!((why.variants[0].kernels(), why.variants[1].kernels()), (1, 1), "{why}");
+}
+
+#[test]
+fn such_calls_may_follow_one_another() {
+    agrees(|x| {
+        let positive = x.masked_select(&x.gt(0)?)?;
+        let few = positive.mul(0.5)?;
+        let large = few.index(&[few.gt(1)?])?;
+        large.floor()?.unique()?.add(&few.sum()?)
+    });
+}
+
+#[test]
+fn a_function_may_look_at_the_sizes() {
+    agrees(|x| {
+        let rest = x.masked_select(&x.gt(0)?)?;
+        match rest.numel() {
+            0 => x.neg(),
+            n if n % 2 == 0 => rest.reshape([2, -1])?.sum_dim(&[0]),
+            n => rest.div(n)?.sub(&x.mean()?),
+        }
+    });
+}
+
+#[test]
+fn many_sizes_share_code() {
+    let f = compile(|x: &Tensor| x.masked_select(&x.gt(0)?)?.exp()?.mul(3));
+    for n in [50, 80] {
+        for count in 1..n {
+            let x = numbers(n, count);
+            f.call(&x).unwrap();
+        }
+    }
+    assert!(f.variants() > 100);
+    assert!(f.codes() <= 10, "{}", f.codes());
+}
+
+#[test]
+fn the_limit_on_variants_holds_for_each_rest() {
+    let options = CompileOptions { max_sizes: 3, ..CompileOptions::default() };
+    let f = compile_with(options, |x: &Tensor| x.masked_select(&x.gt(0)?)?.exp());
+    for count in 2..12 {
+        let x = numbers(13, count);
+        assert_close(
+            &x.masked_select(&x.gt(0).unwrap()).unwrap().exp().unwrap(),
+            &f.call(&x).unwrap(),
+        )
+        .unwrap();
+    }
+    let limited = |e: &CompileEvent| matches!(e, CompileEvent::VariantLimit { limit: 3, .. });
+    assert!(f.events().iter().any(limited));
+}
+
+#[test]
+fn draws_are_those_of_eager_code() {
+    alone("dependent::draws_are_those_of_eager_code", draw_alike);
+}
+
+fn draw_alike() {
+    let f = |x: &Tensor| {
+        let noise = x.rand_like()?;
+        let some = x.masked_select(&noise.gt(0.4)?)?;
+        some.add(&some.rand_like()?)?.sum()?.add(&noise.sum()?)
+    };
+    for max_sizes in [0, 1024] {
+        let options = CompileOptions { max_sizes, max_variants: 3, ..CompileOptions::default() };
+        let compiled = compile_with(options, f);
+        let x = numbers(9, 9);
+        for seed in 0..12 {
+            manual_seed(seed);
+            let want = (f(&x).unwrap(), x.rand_like().unwrap());
+            manual_seed(seed);
+            let got = (compiled.call(&x).unwrap(), x.rand_like().unwrap());
+            assert_close(&want.0, &got.0).unwrap();
+            assert_close(&want.1, &got.1).unwrap();
+        }
+    }
+}
+
+#[test]
+fn gradients_flow_through_them() {
+    let f = |x: &Tensor| {
+        let h = x.mul(x)?;
+        h.masked_select(&x.gt(0)?)?.exp()?.mul(&h.sum()?)?.sum()
+    };
+    let compiled = compile(f);
+    for count in [3, 4, 1, 0, 3] {
+        let grad = |f: &dyn Fn(&Tensor) -> Result<Tensor>| {
+            let x = numbers(7, count).div(4).unwrap().requires_grad_(true).unwrap();
+            f(&x).unwrap().backward().unwrap();
+            x.grad().unwrap()
+        };
+        assert_close(&grad(&f), &grad(&|x| compiled.call(x))).unwrap();
+    }
+    assert!(compiled.events().iter().all(|e| matches!(e, CompileEvent::Compiled { .. })));
+}
+
+#[test]
+fn a_function_may_run_the_backward_pass_itself() {
+    let weight = || tensor([0.5f32, -1.0, 2.0]).unwrap().requires_grad_(true).unwrap();
+    let step = |w: &Tensor, x: &Tensor| {
+        let loss = x.masked_select(&x.gt(0)?)?.unsqueeze(1)?.mul(w)?.exp()?.mean()?;
+        loss.backward()?;
+        loss.detach()
+    };
+    let (eager, mine) = (weight(), weight());
+    let of = mine.clone();
+    let compiled = compile(move |x: &Tensor| step(&of, x));
+    for count in [3, 4, 3, 5] {
+        let x = numbers(7, count);
+        let want = step(&eager, &x).unwrap();
+        assert_close(&want, &compiled.call(&x).unwrap()).unwrap();
+        assert_close(&eager.grad().unwrap(), &mine.grad().unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn arguments_and_state_are_written() {
+    let state = Tensor::zeros([2]).unwrap();
+    let mine = state.clone();
+    let compiled = compile(move |x: &Tensor| {
+        let places = x.gt(0)?.nonzero()?;
+        mine.add_(&places.sum()?)?;
+        x.index_put_(&[Some(x.gt(0)?)], &tensor(0f32)?, false)?;
+        x.add_(1)?;
+        places.numel();
+        places.sum()
+    });
+    let mut all = 0;
+    for count in [3, 5, 3, 0] {
+        let x = numbers(7, count);
+        let want = x.gt(0).unwrap().nonzero().unwrap().sum().unwrap().item::<i64>().unwrap();
+        let after: Vec<f32> = x.to_vec::<f32>().unwrap().iter().map(|v| v.min(0.0) + 1.0).collect();
+        assert_eq!(compiled.call(&x).unwrap().item::<i64>().unwrap(), want);
+        assert_eq!(x.to_vec::<f32>().unwrap(), after);
+        all += want;
+        assert_eq!(state.to_vec::<f32>().unwrap(), [all as f32; 2]);
+    }
+}
+
+#[test]
+fn an_error_of_the_rest_is_that_of_eager_code() {
+    let f = |x: &Tensor| x.masked_select(&x.gt(0)?)?.reshape([2, -1]);
+    let compiled = compile(f);
+    for count in [4, 3, 6, 5] {
+        let x = numbers(7, count);
+        match (f(&x), compiled.call(&x)) {
+            (Ok(want), Ok(got)) => assert_close(&got, &want).unwrap(),
+            (Err(want), Err(got)) => assert_eq!(want.to_string(), got.to_string()),
+            (want, got) => panic!("{want:?} and {got:?}"),
+        }
+    }
+    // of the call itself
+    let f = compile(|x: &Tensor, m: &Tensor| x.index(&[m.clone()]));
+    let e = f.call((&numbers(4, 2), &tensor([true, false, true]).unwrap())).unwrap_err();
+    assert!(matches!(e.kind(), ErrorKind::Index(_)), "{e}");
+    assert!(e.location().is_some_and(|at| at.file().ends_with("dependent.rs")), "{e}");
+}
+
+#[test]
+fn calls_on_several_threads_have_their_own_sizes() {
+    let f = compile(|x: &Tensor| x.exp()?.masked_select(&x.gt(0)?)?.log());
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let f = f.clone();
+            scope.spawn(move || {
+                for i in 0..60 {
+                    let x = numbers(13, (i * (thread + 1)) % 13);
+                    let want = x.masked_select(&x.gt(0).unwrap()).unwrap();
+                    assert_close(&want, &f.call(&x).unwrap()).unwrap();
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_branch_refuses_them() {
+    let f = compile(|x: &Tensor| {
+        cond(&x.sum()?.gt(0)?, |x: &Tensor| x.nonzero()?.sum(), |x: &Tensor| x.nonzero()?.sum(), x)
+    });
+    let e = f.call(&numbers(4, 2)).unwrap_err();
+    assert!(matches!(e.kind(), ErrorKind::DataDependent { .. }), "{e}");
+}
+
+#[test]
+fn a_trace_has_the_sizes_of_its_inputs() {
+    let f = compile(|x: &Tensor| x.relu()?.nonzero());
+    let text = f.trace(&numbers(7, 3)).unwrap().to_string();
+    assert!(text.contains("i64[3,1]"), "{text}");
+}
