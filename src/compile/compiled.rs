@@ -50,18 +50,16 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
     /// [`ErrorKind::DataDependent`] and [`ErrorKind::Compile`].
     pub fn call(&self, inputs: impl Arguments<I>) -> Result<O> {
         let mut leaves: SmallVec<[&Tensor; 8]> = SmallVec::new();
-        let wrapped = flat::visit_by(|f| inputs.visit(f), &mut |t| leaves.push(t));
-        if !wrapped {
-            let tls = TlsKeySets::current();
-            let same = |v: &Variant<I, O>| !v.wrapped && inputs.matches(&v.input).is_none();
-            let found = self.0.variants.find(&leaves, tls, same);
-            if let Some(variant) = found.filter(|v| v.handed.is_empty())
-                && let (Some(code), Some(output)) = (&variant.code, &variant.output)
-            {
-                let _range = record_lazily(|| format!("compiled variant {}", variant.number));
-                let mut results = code.run(&leaves)?.into_iter();
-                return Ok(flat::fill(output, &mut results));
-            }
+        inputs.visit(&mut |t| leaves.push(t));
+        // a wrapper has keys that the tensors of such a variant have not
+        let same = |v: &Variant<I, O>| !v.wrapped && inputs.matches(&v.input).is_none();
+        let found = self.0.variants.find(&leaves, TlsKeySets::current(), same);
+        if let Some(variant) = found.filter(|v| v.handed.is_empty())
+            && let (Some(code), Some(output)) = (&variant.code, &variant.output)
+        {
+            let _range = record_lazily(|| format!("compiled variant {}", variant.number));
+            let mut results = code.run(&leaves)?.into_iter();
+            return Ok(flat::fill(output, &mut results));
         }
         inputs.with(|inputs| self.0.call(inputs))
     }

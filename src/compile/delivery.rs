@@ -6,6 +6,9 @@ use crate::tensor::{Derived, Tensor};
 use straightline_catalog::{TensorMeta, layout};
 use straightline_passes::schedule::loops::{BufferKind, OutputBinding, Schedule, ViewSource};
 
+/// A plan with so many inputs, parameters and results is called in one pass over them.
+pub(super) const FEW: usize = 8;
+
 /// How the results of a call come from the plan's output buffers, worked out once.
 pub(super) struct Delivery {
     /// The buffers, in the order of the plan.
@@ -20,8 +23,10 @@ pub(super) struct Delivery {
     pub(super) as_graph: bool,
     /// Whether the buffers are, too.
     pub(super) as_buffers: bool,
-    /// Whether that is all: the buffers are fresh, and what the function was given is what the plan
-    /// reads.
+    /// Whether all that a call does is to make views.
+    pub(super) only_views: bool,
+    /// Whether that is all: the buffers are fresh, what the function was given is what the plan
+    /// reads, and all of it together is few.
     pub(super) plain: bool,
 }
 
@@ -92,8 +97,23 @@ impl Delivery {
             && runs
             && traced.slots.is_empty()
             && traced.returned == traced.outputs.len()
+            && traced.graph.inputs().len() + traced.parameters.len() + fresh.len() <= FEW
             && fresh.iter().all(|f| f.over.is_none());
-        Delivery { fresh, restrided, replaces_gradients, runs, as_graph, as_buffers, plain }
+        let only_views = !runs
+            && schedule.outputs.is_empty()
+            && traced.grads.is_empty()
+            && traced.slots.is_empty()
+            && traced.returned == traced.outputs.len();
+        Delivery {
+            fresh,
+            restrided,
+            replaces_gradients,
+            runs,
+            as_graph,
+            as_buffers,
+            only_views,
+            plain,
+        }
     }
 }
 

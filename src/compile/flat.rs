@@ -12,17 +12,8 @@ use crate::tensor::Tensor;
 /// Calls `f` with every tensor that is not a wrapper, and whether there are wrappers.
 #[inline]
 pub(super) fn visit<'a, T: TensorTree>(tree: &'a T, f: &mut dyn FnMut(&'a Tensor)) -> bool {
-    visit_by(|f| tree.visit(f), f)
-}
-
-/// [`visit`] of what `each` visits.
-#[inline]
-pub(super) fn visit_by<'a>(
-    each: impl FnOnce(&mut dyn FnMut(&'a Tensor)),
-    f: &mut dyn FnMut(&'a Tensor),
-) -> bool {
     let mut wrapped = false;
-    each(&mut |t| {
+    tree.visit(&mut |t| {
         if is_structure(t) {
             wrapped = true;
             visit_inside(t, f);

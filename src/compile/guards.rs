@@ -136,6 +136,8 @@ fn alias_guards(
 struct InputGuard {
     meta: TensorMeta,
     keys: DispatchKeySet,
+    /// The sizes say what the strides are.
+    dense: bool,
     wants: Wants,
     dual: bool,
     /// It wants no gradient and has no tangent.
@@ -148,6 +150,7 @@ impl InputGuard {
         InputGuard {
             meta: t.meta(),
             keys: t.key_set(),
+            dense: t.is_contiguous() && t.sizes().iter().all(|n| *n > 1),
             wants: t.wants(),
             dual: t.has_tangent(),
             idle: !t.wants().any() && !t.has_tangent(),
@@ -161,7 +164,10 @@ impl InputGuard {
             && self.meta.dtype == t.dtype()
             && self.meta.device == t.device()
             && self.wrapped_number == t.is_wrapped_number()
-            && t.lies_as(&self.meta.sizes, &self.meta.strides)
+            && match self.dense {
+                true => t.is_dense_of(&self.meta.sizes),
+                false => t.lies_as(&self.meta.sizes, &self.meta.strides),
+            }
             && ((self.idle && t.takes_no_part())
                 || (self.wants == t.wants() && self.dual == t.has_tangent()))
     }

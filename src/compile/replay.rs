@@ -1,6 +1,6 @@
 //! Replay: the plan runs on the call's tensors, and the dispatcher is not entered.
 
-use super::delivery::{Fresh, Over};
+use super::delivery::{FEW, Fresh, Over};
 use super::results::{graph_inputs, owned};
 use super::stages::Executable;
 use super::traced::{OutputSource, Traced, ViewOf};
@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::tensor::access::{self, Operands};
 use crate::tensor::storage::{ReadGuard, Storage, WriteGuard};
+use arrayvec::ArrayVec;
 use smallvec::SmallVec;
 use straightline_catalog::TensorMeta;
 use straightline_catalog::{Dims, layout};
@@ -28,37 +29,57 @@ impl Executable {
     /// Runs the plan. The guards have been checked.
     pub(super) fn run(&self, arguments: &[&Tensor]) -> Result<Results> {
         if self.results.plain
-            && self.training.is_none()
             && let Some(results) = self.run_plain(arguments)?
         {
+            if let Some(training) = &self.training {
+                training.attach(&self.traced, arguments, &results)?;
+            }
             return Ok(results);
+        }
+        if self.results.only_views && self.training.is_none() {
+            return delivered(&self.traced, arguments, &[]);
         }
         self.run_whole(arguments)
     }
 
-    /// Runs a plan whose buffers are the results; `None` if access to what it reads cannot be had
-    /// at once. Small functions are as fast as this is.
+    /// Runs a plan whose buffers are the results, and which has few arguments; `None` if access to
+    /// what it reads cannot be had at once. Small functions are as fast as this is.
     #[inline(always)]
     fn run_plain(&self, inputs: &[&Tensor]) -> Result<Option<Results>> {
-        let mut reads: SmallVec<[ReadGuard<'_>; 8]> = SmallVec::new();
-        let mut read: SmallVec<[ArgPtr; 8]> = SmallVec::new();
-        let parameters = self.traced.parameters.iter().map(|t| &**t);
-        for t in inputs.iter().copied().chain(parameters) {
+        let mut reads: ArrayVec<ReadGuard<'_>, FEW> = ArrayVec::new();
+        let mut table = [ArgPtr::NONE; FEW];
+        let (first, second, third) = self.plan.table();
+        for (i, t) in inputs.iter().enumerate() {
             match t.storage().try_read() {
                 Some(guard) if !t.is_reshaped() => reads.push(guard),
                 _ => return Ok(None),
             }
-            read.push(argument(t)?);
+            if i < first {
+                table[i] = argument(t)?;
+            }
+        }
+        for (i, t) in self.traced.parameters.iter().enumerate() {
+            match t.storage().try_read() {
+                Some(guard) if !t.is_reshaped() => reads.push(guard),
+                _ => return Ok(None),
+            }
+            if i < second {
+                table[first + i] = argument(t)?;
+            }
         }
         let mut results = Results::new();
-        let mut outputs: SmallVec<[*mut u8; 4]> = SmallVec::new();
-        for Fresh { meta, derived, bytes, output, .. } in &self.results.fresh {
+        for (i, fresh) in self.results.fresh.iter().enumerate() {
+            let Fresh { meta, derived, bytes, output, .. } = fresh;
             let storage = Storage::allocate(*bytes).map_err(|e| self.no_memory(*output, e))?;
-            outputs.push(storage.ptr().unwrap_or(std::ptr::null_mut()));
+            if i < third {
+                let data = storage.ptr().unwrap_or(std::ptr::null_mut());
+                table[first + second + i] = ArgPtr::new(data);
+            }
             results.push(Tensor::at_beginning(storage, meta, *derived));
         }
-        let (given, parameters) = read.split_at(inputs.len());
-        self.compute(given, parameters, &outputs)?;
+        // SAFETY: as in `compute`; the table has what the plan says, in its order.
+        unsafe { self.plan.run_table(&table[..first + second + third]) }
+            .map_err(|e| failure::error(self.plan.schedule(), &self.traced.graph, e))?;
         Ok(Some(results))
     }
 

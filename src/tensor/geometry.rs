@@ -256,6 +256,16 @@ impl Tensor {
         }
     }
 
+    /// Whether it is contiguous and has these sizes, which are all larger than 1: then its strides
+    /// follow.
+    #[inline(always)]
+    pub(crate) fn is_dense_of(&self, sizes: &[i64]) -> bool {
+        match self.0.replaced.current() {
+            None => self.0.contiguous && self.0.shape.has_sizes(sizes),
+            Some(g) => g.contiguous && g.sizes[..] == *sizes,
+        }
+    }
+
     /// A check that a kernel must make after taking access to the storage and before it trusts
     /// sizes and strides.
     #[inline(always)]

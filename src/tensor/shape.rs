@@ -49,10 +49,13 @@ impl Shape {
     /// Whether these are the sizes and strides.
     #[inline(always)]
     pub(super) fn is(&self, sizes: &[i64], strides: &[i64]) -> bool {
-        // `==` of slices would call `memcmp`
-        let same =
-            |a: &[i64], b: &[i64]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b);
         same(self.sizes(), sizes) && same(self.strides(), strides)
+    }
+
+    /// Whether these are the sizes.
+    #[inline(always)]
+    pub(super) fn has_sizes(&self, sizes: &[i64]) -> bool {
+        same(self.sizes(), sizes)
     }
 
     #[inline]
@@ -68,6 +71,12 @@ impl Shape {
             Some(heap) => &heap[which * self.rank..(which + 1) * self.rank],
         }
     }
+}
+
+/// Whether two rows of numbers are equal. (`==` of slices would call `memcmp`.)
+#[inline(always)]
+fn same(a: &[i64], b: &[i64]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b)
 }
 
 /// The parts of a tensor other than its shape.
@@ -100,6 +109,28 @@ pub(super) fn keys_of(device: DeviceType) -> DispatchKeySet {
         true => super::inference::without_autograd(keys),
         false => keys,
     }
+}
+
+/// Writes at most `INLINE` numbers. (A loop over so few becomes a call of `memcpy`, which takes longer
+/// than all else here.)
+///
+/// # Safety
+///
+/// There is room for them at `to`.
+#[inline(always)]
+unsafe fn put(numbers: &[i64], to: *mut i64) {
+    macro_rules! each {
+        ($($n:literal)*) => {
+            match numbers {
+                // SAFETY: as the caller says.
+                $([..] if numbers.len() == $n => unsafe {
+                    to.cast::<[i64; $n]>().write_unaligned(*numbers.as_ptr().cast::<[i64; $n]>());
+                },)*
+                _ => {}
+            }
+        };
+    }
+    each!(1 2 3 4 5);
 }
 
 const CELL: usize = size_of::<Cell<TensorImpl>>();
@@ -191,10 +222,8 @@ impl Tensor {
             (&raw mut (*p).shape.rank).write(rank);
             if rank <= INLINE {
                 let inline = (&raw mut (*p).shape.inline).cast::<i64>();
-                for i in 0..rank {
-                    inline.add(i).write(sizes[i]);
-                    inline.add(INLINE + i).write(strides[i]);
-                }
+                put(sizes, inline);
+                put(strides, inline.add(INLINE));
                 (&raw mut (*p).shape.heap).write(None);
             } else {
                 let heap = [sizes, strides].concat().into_boxed_slice();

@@ -6,8 +6,8 @@
 //! is in one of two places in turn.
 
 use super::externs::{ExternCtx, View, ViewMut};
-use super::place::ArgPtr;
 use super::{Plan, PlanError};
+use crate::cpu::jit::ArgPtr;
 use crate::cpu::kernels::{self, In, Out, Strided};
 use crate::memory::{Block, allocate};
 use smallvec::SmallVec;

@@ -1,7 +1,7 @@
 //! Convolutions of a plan: packed weights, and what follows in the kernel.
 
 use super::packed::Packed;
-use super::place::{HostState, Located};
+use super::place::Located;
 use crate::cpu::jit::RunContext;
 use crate::cpu::kernels::conv::{
     Follow, Geometry, Operands, PackedForm, PackedKernel, convolve_packed,
@@ -52,15 +52,15 @@ impl ConvolutionStep {
         }
     }
 
-    pub(super) fn run(&self, run: &RunContext, host: &HostState<'_>) {
-        let at = |l: &Located| l.resolve(run, host).0.cast_const();
-        let (weight, version) = self.weight.resolve(run, host);
+    pub(super) fn run(&self, run: &RunContext) {
+        let at = |l: &Located| l.resolve(run).0.cast_const();
+        let (weight, version) = self.weight.resolve(run);
         let packed = self.packed((weight, version));
         let operands = Operands {
             input: at(&self.input),
             weight,
             bias: self.bias.as_ref().map_or(std::ptr::null(), at),
-            output: self.out.resolve(run, host).0,
+            output: self.out.resolve(run).0,
         };
         let follow: Vec<Follow> = self.follow.iter().map(|f| f.as_ref().map(at)).collect();
         // SAFETY: the schedule's views are dense, of the geometry's sizes and inside of its buffers

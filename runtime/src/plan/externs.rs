@@ -2,7 +2,7 @@
 
 use super::convolution::ConvolutionStep;
 use super::matmul::MatmulStep;
-use super::place::{HostState, Located};
+use super::place::Located;
 use super::{ExternError, Panicked, PlanError};
 use crate::cpu::jit::{EXTERN_FAILED, RunContext};
 use std::collections::HashMap;
@@ -163,18 +163,18 @@ pub(super) fn resolve(
 }
 
 impl ExternStep {
-    fn run(&self, run: &RunContext, host: &HostState<'_>) -> Result<(), PlanError> {
+    fn run(&self, run: &RunContext) -> Result<(), PlanError> {
         match &self.work {
-            Work::Matmul(m) => m.run(self.step, run, host),
+            Work::Matmul(m) => m.run(self.step, run),
             Work::Convolution(c) => {
-                c.run(run, host);
+                c.run(run);
                 Ok(())
             }
             Work::Op { op, kernel, args, inputs, outputs, unread, site } => {
                 let inputs: Vec<View<'_>> = inputs
                     .iter()
                     .map(|l| View {
-                        ptr: l.resolve(run, host).0,
+                        ptr: l.resolve(run).0,
                         dtype: l.dtype,
                         sizes: &l.sizes,
                         strides: &l.strides,
@@ -183,7 +183,7 @@ impl ExternStep {
                 let outputs: Vec<ViewMut<'_>> = outputs
                     .iter()
                     .map(|l| ViewMut {
-                        ptr: l.resolve(run, host).0,
+                        ptr: l.resolve(run).0,
                         dtype: l.dtype,
                         sizes: &l.sizes,
                         strides: &l.strides,
@@ -215,10 +215,11 @@ pub(super) extern "C" fn run_step(descriptor: *const u8, context: *const RunCont
     // SAFETY: the context of the run, on the stack of `Plan::run`; extern steps run on the calling
     // thread only.
     let run = unsafe { &*context };
-    // SAFETY: `Plan::run` sets `host` to its state, which no one else refers to during the call.
-    let host = unsafe { &mut *run.host.cast::<HostState<'_>>() };
+    // SAFETY: `Plan::run` sets `host` to where errors go, to which no one else refers during the
+    // call.
+    let host = unsafe { &mut *run.host.cast::<Option<PlanError>>() };
     // a panic must not cross generated code
-    let result = catch_unwind(AssertUnwindSafe(|| step.run(run, host)));
+    let result = catch_unwind(AssertUnwindSafe(|| step.run(run)));
     let error = match result {
         Ok(Ok(())) => return,
         Ok(Err(error)) => error,
@@ -237,7 +238,7 @@ pub(super) extern "C" fn run_step(descriptor: *const u8, context: *const RunCont
             }
         }
     };
-    host.error = Some(error);
+    *host = Some(error);
     // SAFETY: the status of this run, on the stack of `Plan::run`.
     unsafe {
         (*run.status).step = step.step as i64;

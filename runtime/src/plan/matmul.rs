@@ -3,7 +3,7 @@
 
 use super::PlanError;
 use super::packed::Packed;
-use super::place::{HostState, Located};
+use super::place::Located;
 use crate::cpu::jit::RunContext;
 use crate::cpu::kernels::matmul::{
     Epilogue, MatMut, MatRef, MatmulError, PackedB, Scaling, bmm, finish, matmul_packed_strided,
@@ -177,20 +177,15 @@ impl MatmulStep {
         }
     }
 
-    pub(super) fn run(
-        &self,
-        step: usize,
-        run: &RunContext,
-        host: &HostState<'_>,
-    ) -> Result<(), PlanError> {
+    pub(super) fn run(&self, step: usize, run: &RunContext) -> Result<(), PlanError> {
         let error = |source| PlanError::Matmul { step, source };
-        let (b, version) = self.b.view.resolve(run, host);
+        let (b, version) = self.b.view.resolve(run);
         let factor = match &self.cache {
             Some(cache) => self.packed(cache, (b, version)).map_err(error)?,
             None => None,
         };
         if let Some(factor) = factor {
-            self.for_each_batch(run, host, |at| {
+            self.for_each_batch(run, |at| {
                 let epilogue = Epilogue {
                     bias: at.bias.map(|b| b.cast_const()),
                     activation: self.activation,
@@ -203,7 +198,7 @@ impl MatmulStep {
             })
             .map_err(error)
         } else {
-            self.general(run, host, b).map_err(error)
+            self.general(run, b).map_err(error)
         }
     }
 
@@ -235,13 +230,12 @@ impl MatmulStep {
     fn for_each_batch(
         &self,
         run: &RunContext,
-        host: &HostState<'_>,
         mut f: impl FnMut(Matrices) -> Result<(), MatmulError>,
     ) -> Result<(), MatmulError> {
         let size = self.dtype.size() as i64;
-        let (a, out) = (self.a.view.resolve(run, host).0, self.out.view.resolve(run, host).0);
-        let residual = self.residual.as_ref().map(|r| r.view.resolve(run, host).0);
-        let bias = self.bias.as_ref().map(|b| b.0.resolve(run, host).0);
+        let (a, out) = (self.a.view.resolve(run).0, self.out.view.resolve(run).0);
+        let residual = self.residual.as_ref().map(|r| r.view.resolve(run).0);
+        let bias = self.bias.as_ref().map(|b| b.0.resolve(run).0);
         let count: i64 = self.batch.iter().product();
         for i in 0..count {
             let offset = |o: &Operand| {
@@ -274,12 +268,7 @@ impl MatmulStep {
         Ok(())
     }
 
-    fn general(
-        &self,
-        run: &RunContext,
-        host: &HostState<'_>,
-        b: *mut u8,
-    ) -> Result<(), MatmulError> {
+    fn general(&self, run: &RunContext, b: *mut u8) -> Result<(), MatmulError> {
         let stride = self.bias.as_ref().map_or(0, |b| b.1);
         let scaling = |bias: Option<*mut u8>| Scaling {
             addend: bias.map(|p| {
@@ -292,7 +281,7 @@ impl MatmulStep {
         if self.batch.len() == 1 && !finishes {
             // the kernel splits one batch dimension among threads
             let mut first = None;
-            self.for_each_batch(run, host, |m| {
+            self.for_each_batch(run, |m| {
                 first.get_or_insert(m);
                 Ok(())
             })?;
@@ -311,7 +300,7 @@ impl MatmulStep {
                 )
             };
         }
-        self.for_each_batch(run, host, |m| {
+        self.for_each_batch(run, |m| {
             let b = MatRef::new(
                 b.wrapping_offset(m.b_offset),
                 (self.k, self.n),

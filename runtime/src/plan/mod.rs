@@ -61,15 +61,15 @@ mod timings;
 #[cfg(test)]
 mod tests;
 
+pub use crate::cpu::jit::ArgPtr;
 pub use error::{ExternError, Panicked, PlanError};
 pub use externs::{ExternCtx, ExternFn, ExternRegistry, View, ViewMut};
-pub use place::ArgPtr;
 pub use timings::PassTimings;
 
 use crate::cpu::jit::{self, Compiled, JitOptions, RunContext, Status, Unfit};
 use crate::memory::{Block, allocate, guard};
 use externs::ExternStep;
-use place::HostState;
+use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 use straightline_passes::schedule::loops::{Buffer, BufferKind, Schedule, Step};
@@ -101,9 +101,6 @@ pub struct PlanOptions {
     /// steps name.
     pub externs: Arc<ExternRegistry>,
 }
-
-/// A table of so many arguments needs no memory of its own.
-const FEW: usize = 8;
 
 /// Where no bytes are: aligned, as the addresses of empty buffers must be.
 const NO_ARENA: *mut u8 = std::ptr::without_provenance_mut(64);
@@ -302,19 +299,35 @@ impl Plan {
                 given: (inputs.len(), parameters.len(), outputs.len()),
             });
         }
-        let mut few = [std::ptr::null_mut(); FEW];
-        let mut many = Vec::new();
-        let args: &mut [*mut u8] = if i + p + o <= FEW {
-            &mut few[..i + p + o]
-        } else {
-            many.resize(i + p + o, std::ptr::null_mut());
-            &mut many
-        };
-        let (first, rest) = args.split_at_mut(i);
-        let (second, third) = rest.split_at_mut(p);
-        first.iter_mut().zip(inputs).for_each(|(slot, arg)| *slot = arg.ptr);
-        second.iter_mut().zip(parameters).for_each(|(slot, arg)| *slot = arg.ptr);
-        third.copy_from_slice(&outputs[..o]);
+        let given = inputs[..i].iter().chain(&parameters[..p]).copied();
+        let outputs = outputs[..o].iter().map(|ptr| ArgPtr::new(*ptr));
+        let table: SmallVec<[ArgPtr; 8]> = given.chain(outputs).collect();
+        // SAFETY: as the caller says.
+        unsafe { self.run_table(&table) }
+    }
+
+    /// How many inputs, parameters and outputs there are in the table of [`Plan::run_table`].
+    #[inline]
+    pub fn table(&self) -> (usize, usize, usize) {
+        self.code.arg_counts()
+    }
+
+    /// [`Plan::run`] with all arguments in one table, as the code has it: the inputs, parameters and
+    /// outputs that the schedule has buffers for, as many as [`Plan::table`] says.
+    ///
+    /// # Errors
+    ///
+    /// As [`Plan::run`].
+    ///
+    /// # Safety
+    ///
+    /// As of [`Plan::run`].
+    pub unsafe fn run_table(&self, table: &[ArgPtr]) -> Result<(), PlanError> {
+        let (i, p, o) = self.code.arg_counts();
+        if table.len() != i + p + o {
+            let given = (table.len(), 0, 0);
+            return Err(PlanError::Arguments { expected: (i, p, o), given });
+        }
         let arena = match self.schedule.arena_bytes {
             0 => None,
             bytes => Some(allocate(bytes)?),
@@ -325,12 +338,12 @@ impl Plan {
             guard::close(arena, &self.closed)?;
         }
         let mut status = Status::default();
-        let mut host = HostState { inputs, parameters, error: None };
+        let mut error: Option<PlanError> = None;
         let context = RunContext {
-            args: args.as_ptr(),
+            args: table.as_ptr(),
             arena: arena.as_ref().map_or(NO_ARENA, Block::as_ptr),
             status: &raw mut status,
-            host: (&raw mut host).cast(),
+            host: (&raw mut error).cast(),
             // an optional box is a pointer that may be null
             steps: self.externs.as_ptr().cast(),
             numbers: self.numbers.as_ptr(),
@@ -341,7 +354,7 @@ impl Plan {
         if status.code == 0 {
             return Ok(());
         }
-        Err(self.failure(status, host.error))
+        Err(self.failure(status, error))
     }
 
     #[cold]

@@ -1,40 +1,15 @@
 //! Where the operands of a step are during a run.
 
-use super::PlanError;
 use crate::cpu::jit::RunContext;
 use std::sync::Arc;
 use straightline_passes::ir::{DType, Dims};
 use straightline_passes::schedule::loops::{BufferKind, BufferView, Schedule};
 
-/// A tensor argument of one call.
-#[derive(Clone, Copy, Debug)]
-pub struct ArgPtr {
-    /// The tensor's first element.
-    pub ptr: *mut u8,
-    /// The version counter of its storage: a packed copy of a parameter is made anew when it
-    /// changes.
-    pub version: u64,
-}
-
-impl ArgPtr {
-    /// An argument of version 0.
-    pub fn new(ptr: *mut u8) -> ArgPtr {
-        ArgPtr { ptr, version: 0 }
-    }
-}
-
-/// What extern steps see of a run besides the pointers.
-pub(super) struct HostState<'a> {
-    pub(super) inputs: &'a [ArgPtr],
-    pub(super) parameters: &'a [ArgPtr],
-    pub(super) error: Option<PlanError>,
-}
-
 /// Where a buffer is during a run.
 #[derive(Clone, Debug)]
 enum Place {
-    Input(usize),
-    Parameter(usize),
+    /// An input or a parameter, in the argument table.
+    Given(usize),
     /// In the argument table, and how many bytes behind.
     Output(usize, usize),
     Constant(Arc<[u8]>),
@@ -62,8 +37,8 @@ impl Located {
             }
         }
         let place = match &schedule.buffer(view.buffer).kind {
-            BufferKind::Input(i) => Place::Input(*i as usize),
-            BufferKind::Parameter(i) => Place::Parameter(*i as usize),
+            BufferKind::Input(i) => Place::Given(*i as usize),
+            BufferKind::Parameter(i) => Place::Given(inputs + *i as usize),
             BufferKind::Output(i) => Place::Output(inputs + parameters + *i as usize, 0),
             BufferKind::Within { output, offset } => {
                 Place::Output(inputs + parameters + *output as usize, *offset)
@@ -83,23 +58,19 @@ impl Located {
     /// Whether both are the same elements of the same input or parameter.
     pub(super) fn is_same_argument(&self, other: &Located) -> bool {
         let place = |l: &Located| match l.place {
-            Place::Input(i) => Some((false, i)),
-            Place::Parameter(i) => Some((true, i)),
+            Place::Given(slot) => Some(slot),
             _ => None,
         };
         place(self).is_some() && place(self) == place(other) && self.bytes == other.bytes
     }
 
     /// The first element and, for arguments, the version of their storage.
-    pub(super) fn resolve(&self, run: &RunContext, host: &HostState<'_>) -> (*mut u8, u64) {
+    pub(super) fn resolve(&self, run: &RunContext) -> (*mut u8, u64) {
+        // SAFETY: the table has an entry for each input, parameter and output of the schedule.
+        let given = |slot: &usize| unsafe { *run.args.add(*slot) };
         let (base, version) = match &self.place {
-            Place::Input(i) => (host.inputs[*i].ptr, host.inputs[*i].version),
-            Place::Parameter(i) => (host.parameters[*i].ptr, host.parameters[*i].version),
-            Place::Output(slot, behind) => {
-                // SAFETY: the table has an entry for each output of the schedule.
-                let output = unsafe { *run.args.add(*slot) };
-                (output.wrapping_add(*behind), 0)
-            }
+            Place::Given(slot) => (given(slot).ptr, given(slot).version),
+            Place::Output(slot, behind) => (given(slot).ptr.wrapping_add(*behind), 0),
             Place::Constant(c) => (c.as_ptr().cast_mut(), 0),
             Place::Arena(offset) => (run.arena.wrapping_add(*offset), 0),
         };

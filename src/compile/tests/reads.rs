@@ -53,12 +53,12 @@ fn reading_a_stand_in_is_refused_even_where_the_error_is_swallowed() {
 
 #[test]
 fn an_operator_that_fails_in_capture_alone_is_not_gone_on_after() {
-    let f = compile(|x: &Tensor| match x.nonzero() {
+    let f = compile(|x: &Tensor| match x.to(crate::DType::I64)?.one_hot(-1) {
         Ok(places) => places.sum(),
         Err(_) => x.neg(),
     });
     let e = f.call(&vec(&[1.0, 0.0])).unwrap_err();
-    assert!(is_not_captured(&e) && e.to_string().contains("nonzero"), "{e}");
+    assert!(is_not_captured(&e) && e.to_string().contains("one_hot"), "{e}");
     names_a_line(&e);
     // as in eager execution
     let f = compile(|x: &Tensor| x.matmul(&x.reshape(&[1, -1])?).or_else(|_| x.neg()));
@@ -66,14 +66,12 @@ fn an_operator_that_fails_in_capture_alone_is_not_gone_on_after() {
 }
 
 #[test]
-fn an_operator_that_reads_a_closed_over_tensor_is_refused() {
+fn an_operator_that_reads_a_closed_over_tensor_reads_it_at_each_call() {
     let h = Tensor::from_vec([1i64, 2], 2).unwrap();
     let repeats = h.clone();
     let f =
         move |x: &Tensor| crate::ops::aten::repeat_interleave_self_tensor(x, &repeats, None, None);
-    let e = compile(f.clone()).call(&vec(&[1.0, 2.0])).unwrap_err();
-    names_a_line(&e);
-    let f = eagerly(f);
+    let f = compile(f);
     assert_eq!(values(&f.call(&vec(&[1.0, 2.0])).unwrap()), [1.0, 2.0, 2.0]);
     h.fill_(1).unwrap();
     assert_eq!(values(&f.call(&vec(&[1.0, 2.0])).unwrap()), [1.0, 2.0]);

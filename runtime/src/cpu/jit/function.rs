@@ -41,12 +41,33 @@ pub struct JitOptions {
 /// context; it reports failure through the status.
 pub type ExternCall = extern "C" fn(*const u8, *const RunContext);
 
+/// A tensor argument of one call.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ArgPtr {
+    /// The tensor's first element.
+    pub ptr: *mut u8,
+    /// The version counter of its storage: a packed copy of a parameter is made anew when it
+    /// changes.
+    pub version: u64,
+}
+
+impl ArgPtr {
+    /// No argument yet.
+    pub const NONE: ArgPtr = ArgPtr { ptr: std::ptr::null_mut(), version: 0 };
+
+    /// An argument of version 0.
+    pub fn new(ptr: *mut u8) -> ArgPtr {
+        ArgPtr { ptr, version: 0 }
+    }
+}
+
 /// What one run of the code works on.
 #[derive(Debug)]
 #[repr(C)]
 pub struct RunContext {
     /// Inputs, parameters, outputs, in this order.
-    pub args: *const *mut u8,
+    pub args: *const ArgPtr,
     /// [`Schedule::arena_bytes`] bytes, aligned to 64.
     pub arena: *mut u8,
     /// Zeroed; where failures are reported.

@@ -49,7 +49,7 @@ mod interp;
 #[cfg(test)]
 mod tests;
 
-pub use function::{Compiled, ExternCall, JitOptions, RunContext, compile};
+pub use function::{ArgPtr, Compiled, ExternCall, JitOptions, RunContext, compile};
 pub use sizes::Unfit;
 pub use status::{EXTERN_FAILED, INDEX_OUT_OF_RANGE, Status, ZERO_DIVISION};
 pub(crate) use verify::verify;

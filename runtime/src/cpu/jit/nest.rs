@@ -3,6 +3,7 @@
 use super::JitError;
 use super::analyse::{KernelFacts, unroll};
 use super::emit::Emit;
+use super::function::ArgPtr;
 use super::lanes::{LANES, Lanes};
 use super::sizes::{Axis, Kernel, Program, Size, Sizes};
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -152,7 +153,7 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
                             kind => {
                                 let slot = layout.slot(kind).expect("the caller's buffer");
                                 let flags = super::emit::mem().with_aligned();
-                                let at = slot as i32 * 8;
+                                let at = (slot * size_of::<ArgPtr>()) as i32;
                                 let base = e.b.ins().load(types::I64, flags, cx.args, at);
                                 match kind {
                                     BufferKind::Within { .. } => {
