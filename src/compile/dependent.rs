@@ -274,9 +274,13 @@ impl Part {
     }
 
     /// What is handed to the rest, behind the arguments.
-    pub(super) fn given(&self, front: &[Tensor], results: &[Value]) -> Vec<Tensor> {
+    pub(super) fn given<'a>(
+        &self,
+        front: &'a [Tensor],
+        results: &'a [Value],
+    ) -> impl Iterator<Item = &'a Tensor> {
         let crossing = front.iter().take(self.front.crossing.len());
-        crossing.chain(results.iter().flat_map(Value::tensors)).cloned().collect()
+        crossing.chain(results.iter().flat_map(Value::tensors))
     }
 
     /// The rest of a function that was captured for a call with so many `arguments`, to whom these

@@ -49,22 +49,18 @@ impl Executable {
         let mut reads: ArrayVec<ReadGuard<'_>, FEW> = ArrayVec::new();
         let mut table = [ArgPtr::NONE; FEW];
         let (first, second, third) = self.plan.table();
-        for (i, t) in inputs.iter().enumerate() {
-            match t.storage().try_read() {
-                Some(guard) if !t.is_reshaped() => reads.push(guard),
+        let parameters = self.traced.parameters.iter().map(|t| &**t);
+        let given = inputs.iter().enumerate().map(|(i, t)| (*t, i, i < first));
+        let closed = parameters.enumerate().map(|(i, t)| (t, first + i, i < second));
+        for (t, slot, is_read) in given.chain(closed) {
+            let storage = t.storage();
+            match storage.try_read() {
+                Some(guard) if !t.is_reshaped() && storage.has_data() => reads.push(guard),
                 _ => return Ok(None),
             }
-            if i < first {
-                table[i] = argument(t)?;
-            }
-        }
-        for (i, t) in self.traced.parameters.iter().enumerate() {
-            match t.storage().try_read() {
-                Some(guard) if !t.is_reshaped() => reads.push(guard),
-                _ => return Ok(None),
-            }
-            if i < second {
-                table[first + i] = argument(t)?;
+            if is_read {
+                // the guards say that no math bit is set
+                table[slot] = ArgPtr { ptr: t.address(), version: storage.version() };
             }
         }
         let mut results = Results::new();

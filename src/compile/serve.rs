@@ -8,6 +8,7 @@ use super::dynamic;
 use super::flat;
 use super::guards::{GuardMiss, Guards};
 use super::options::{CompileEvent, CompileOptions, DynamicSizes};
+use super::replay::Results;
 use super::settle;
 use super::stages::Executable;
 use super::traced::Traced;
@@ -15,7 +16,9 @@ use super::training;
 use super::tree::TensorTree;
 use super::turn::{PATIENCE, Turn, TurnGuard};
 use super::variants::{Among, Then, Variant, Variants};
-use crate::dispatch::{DispatchError, TlsKeySets, check_captured, record_function, record_lazily};
+use crate::dispatch::{
+    DispatchError, TlsKeySets, Value, check_captured, record_function, record_lazily,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::modes::dependent::answering;
 use crate::modes::{fake, interception, tracer};
@@ -60,6 +63,22 @@ struct Given<'a, I> {
     /// Whether there are wrapper tensors in the inputs.
     wrapped: bool,
     tls: TlsKeySets,
+}
+
+/// A front that has run in a call, and the results of the call behind it.
+struct Passed<'a, I, O> {
+    then: &'a Then<I, O>,
+    front: Results,
+    results: Vec<Value>,
+}
+
+/// What the part behind these fronts is given.
+fn leaves_behind<'a, I, O>(
+    call: &Given<'a, I>,
+    passed: &'a [Passed<'_, I, O>],
+) -> SmallVec<[&'a Tensor; 16]> {
+    let given = passed.iter().flat_map(|p| p.then.part.given(&p.front, &p.results));
+    call.leaves.iter().copied().chain(given).collect()
 }
 
 /// The outcome of a call that no variant serves.
@@ -159,34 +178,29 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         call: &Given<'_, I>,
         mut captured: Option<Box<Captured<O>>>,
     ) -> Result<Option<O>> {
-        let known = Rc::new(Known::new(call.leaves));
-        let mut given: Vec<Tensor> = Vec::new();
-        let (mut at, mut path) = (first, Vec::new());
+        let (mut at, mut passed) = (first, Vec::<Passed<'_, I, O>>::new());
         let Some(front) = &first.code else { return Ok(None) };
         let _held = dependent::hold(front.captured(), call.leaves)?;
         loop {
-            let leaves: Vec<&Tensor> = call.leaves.iter().copied().chain(&given).collect();
             let Some(code) = &at.code else { return Ok(None) };
             let _range = record_lazily(|| format!("compiled variant {}", at.number));
-            let results = code.run(&leaves)?;
+            let front = code.run(&leaves_behind(call, &passed))?;
             let then = match (&at.then, &at.output) {
                 (Some(then), _) => then,
                 (None, None) => return Ok(None),
                 (None, Some(output)) => {
-                    let mut results = results.into_iter();
+                    let mut results = front.into_iter();
                     let done = flat::rebuild(output, &at.handed, call.inputs, &mut results);
                     return Ok(Some(done));
                 }
             };
-            let made = then.part.call(&results)?;
-            known.learn(&then.part, &results, &made);
-            path.push(&**then);
-            given.extend(then.part.given(&results, &made));
-            let leaves: Vec<&Tensor> = call.leaves.iter().copied().chain(&given).collect();
+            let results = then.part.call(&front)?;
+            passed.push(Passed { then, front, results });
+            let leaves = leaves_behind(call, &passed);
             let rest = Given { leaves: &leaves, ..*call };
             let next = match find(&then.rests, &rest) {
                 Some(next) => Some(next),
-                None => self.rest(call, &rest, &path, &known, &mut captured)?,
+                None => self.rest(call, &rest, &passed, &mut captured)?,
             };
             match next {
                 Some(next) => at = next,
@@ -453,11 +467,12 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         &self,
         call: &Given<'_, I>,
         rest: &Given<'_, I>,
-        path: &[&'a Then<I, O>],
-        known: &Rc<Known>,
+        passed: &[Passed<'a, I, O>],
         earlier: &mut Option<Box<Captured<O>>>,
     ) -> Result<Option<&'a Variant<I, O>>> {
-        let Some((then, turn)) = path.last().zip(self.turn()) else { return Ok(None) };
+        let Some((Passed { then, .. }, turn)) = passed.last().zip(self.turn()) else {
+            return Ok(None);
+        };
         let (among, leaves) = (&then.rests, rest.leaves);
         if let Some(variant) = find(among, rest) {
             return Ok(Some(variant));
@@ -474,7 +489,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         // what is behind the fronts, of what was captured for these sizes
         let behind = |captured: &Captured<O>| {
             let mut count = call.leaves.len();
-            path.iter().try_fold(captured.traced.clone(), |traced, then| {
+            passed.iter().try_fold(captured.traced.clone(), |traced, Passed { then, .. }| {
                 let given: Vec<TensorMeta> =
                     leaves[count..][..then.part.count()].iter().map(|t| t.meta()).collect();
                 let rest = then.part.rest(&traced, count, &given);
@@ -485,7 +500,9 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         let mut found = earlier.take().and_then(|c| behind(&c).map(|rest| (c, rest)));
         if found.is_none() {
             let wanted = Wanted { perform: false, joint: true };
-            found = match self.capture(call.inputs, Rc::clone(known), wanted) {
+            let known = Known::new(call.leaves);
+            passed.iter().for_each(|p| known.learn(&p.then.part, &p.front, &p.results));
+            found = match self.capture(call.inputs, Rc::new(known), wanted) {
                 Ok(Outcome::Captured(c)) => behind(&c).map(|rest| (c, rest)),
                 Ok(Outcome::Performed(_, e)) => {
                     self.record_fallback(e.to_string());
