@@ -252,3 +252,93 @@ fn a_trace_has_the_sizes_of_its_inputs() {
     let text = f.trace(&numbers(7, 3)).unwrap().to_string();
     assert!(text.contains("i64[3,1]"), "{text}");
 }
+
+#[test]
+fn marked_dimensions_do_not_matter() {
+    let f = compile(|x: &Tensor| x.exp()?.masked_select(&x.gt(0)?)?.log());
+    for n in [9, 13, 7] {
+        let x = numbers(n, 4);
+        straightline::mark_dynamic(&x, 0).unwrap();
+        let want = x.masked_select(&x.gt(0).unwrap()).unwrap();
+        assert_close(&want, &f.call(&x).unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn there_may_be_as_many_results_as_elements() {
+    let f = compile(|x: &Tensor| x.masked_select(&x.gt(0)?)?.unbind(0));
+    for count in [3, 0, 5, 3] {
+        let x = numbers(13, count);
+        let got = f.call(&x).unwrap();
+        assert_eq!(got.len(), count);
+        let want = x.masked_select(&x.gt(0).unwrap()).unwrap();
+        for (i, t) in got.iter().enumerate() {
+            assert_close(&want.select(0, i as i64).unwrap(), t).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_a_call_returns_is_its_own() {
+    // the argument itself, a view of it, and the results twice
+    let f = compile(|x: &Tensor| {
+        let some = x.masked_select(&x.gt(0)?)?;
+        Ok((x.clone(), x.narrow(0, 1, 2)?, some.clone(), some.narrow(0, 0, 1)?, x.nonzero()?))
+    });
+    for count in [3, 4] {
+        let x = numbers(13, count);
+        let (same, view, some, first, places) = f.call(&x).unwrap();
+        assert!(same.is_same(&x) && view.shares_storage_with(&x));
+        assert!(first.shares_storage_with(&some) && !some.shares_storage_with(&x));
+        some.fill_(7).unwrap();
+        assert_eq!(first.to_vec::<f32>().unwrap(), [7.0]);
+        assert_eq!(places.sizes(), [13, 1]);
+        let (.., again, _, _) = f.call(&x).unwrap();
+        assert!(!again.shares_storage_with(&some));
+    }
+}
+
+#[test]
+fn a_mask_may_be_closed_over_and_change() {
+    let mask = tensor([true, false, true]).unwrap();
+    let of = mask.clone();
+    let f = compile(move |x: &Tensor| x.index(&[of.clone()])?.mul(2));
+    let x = tensor([1f32, 2.0, 3.0]).unwrap();
+    assert_eq!(f.call(&x).unwrap().to_vec::<f32>().unwrap(), [2.0, 6.0]);
+    mask.fill_(true).unwrap();
+    assert_eq!(f.call(&x).unwrap().to_vec::<f32>().unwrap(), [2.0, 4.0, 6.0]);
+    mask.fill_(false).unwrap();
+    assert_eq!(f.call(&x).unwrap().sizes(), [0]);
+}
+
+#[test]
+fn a_rest_that_cannot_be_captured_may_run_eagerly() {
+    let read = |x: &Tensor| {
+        let some = x.masked_select(&x.gt(0)?)?;
+        // read for one size alone
+        if some.numel() == 2 && some.sum()?.item::<f32>()? > 0.0 { x.neg() } else { some.exp() }
+    };
+    let f = compile(read);
+    f.call(&numbers(13, 3)).unwrap();
+    let e = f.call(&numbers(13, 2)).unwrap_err();
+    assert!(matches!(e.kind(), ErrorKind::DataDependent { .. }), "{e}");
+    assert!(e.location().is_some_and(|at| at.file().ends_with("dependent.rs")), "{e}");
+    let options = CompileOptions { eager_fallback: true, ..CompileOptions::default() };
+    let f = compile_with(options, read);
+    for count in [3, 2, 4, 2] {
+        let x = numbers(13, count);
+        assert_close(&read(&x).unwrap(), &f.call(&x).unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn functions_within_functions() {
+    let inner = compile(|x: &Tensor| x.masked_select(&x.gt(0)?)?.exp());
+    let of = inner.clone();
+    let outer = compile(move |x: &Tensor| of.call(&x.mul(2)?)?.sum());
+    for count in [3, 2, 3] {
+        let x = numbers(13, count).div(10).unwrap();
+        let want = inner.call(&x.mul(2).unwrap()).unwrap().sum().unwrap();
+        assert_close(&want, &outer.call(&x).unwrap()).unwrap();
+    }
+}
