@@ -6,25 +6,32 @@ use super::body::Values;
 use super::emit::mem;
 use super::lanes::Kind;
 use super::nest::{Invariant, Nest};
-use super::sizes::{Op, Size};
+use super::sizes::{Axis, Op, Size};
 use super::x86::{Stream, Strip};
 use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types};
 use smallvec::SmallVec;
 
 impl<'k> Nest<'_, '_, '_, 'k> {
-    /// Runs the strip of stage `s` over `n` elements from the lane axis' current value on, and
-    /// returns its reductions.
+    /// Runs a strip of stage `s` over `n` elements from the lane axis' current value on, and
+    /// returns its reductions, those of one row after those of another.
     pub(crate) fn call_strip(
         &mut self,
+        strip: &'k Strip,
         s: usize,
         invariants: &[Option<Invariant>],
         n: Value,
     ) -> Result<SmallVec<[Value; 2]>, JitError> {
-        let facts = self.facts;
-        let strip = facts.stages[s].strip.as_ref().expect("asked of stages that have one");
-        self.call(strip, s, invariants, n, &mut |nest, stream| match stream {
-            Stream::Access { inst, row: 0 } => nest.access(s, inst, invariants),
-            _ => unreachable!("strips along a stage's axis have one row"),
+        self.call(strip, s, invariants, n, &mut |nest, stream| {
+            let Stream::Access { inst, row } = stream else {
+                unreachable!("strips along a stage's axis read and write elements")
+            };
+            let first = nest.access(s, inst, invariants);
+            let rows = nest.kernel.grid.iter().find(|a| row != 0 && !a.extent.is(1));
+            let Some(axis) = rows else {
+                return first;
+            };
+            let offset = nest.e.sizes.times(nest.bytes_along(s, inst, axis), Size::Fixed(row));
+            nest.e.plus_size(first, offset)
         })
     }
 
@@ -72,9 +79,10 @@ impl<'k> Nest<'_, '_, '_, 'k> {
             .collect())
     }
 
-    /// What holds the running result of a stage's reduction.
+    /// What holds the running result of a stage's reduction, of any row.
     pub(crate) fn total_kind(&self, s: usize, k: usize) -> Kind {
-        let dtype = self.kernel.stages[s].body[self.facts.stages[s].reduces[k]].dtype;
+        let reduces = &self.facts.stages[s].reduces;
+        let dtype = self.kernel.stages[s].body[reduces[k % reduces.len()]].dtype;
         Kind::of(accumulator(dtype), false)
     }
 
@@ -91,8 +99,8 @@ impl<'k> Nest<'_, '_, '_, 'k> {
         self.first_address(s, i, *m, index, &values)
     }
 
-    /// How many bytes a load or store moves from one row to the next of its stage.
-    pub(crate) fn row_bytes(&self, s: usize, i: usize) -> Size {
+    /// How many bytes a load or store moves from one value of an axis to the next.
+    pub(crate) fn bytes_along(&self, s: usize, i: usize, axis: &Axis) -> Size {
         let stage = &self.kernel.stages[s];
         let (Op::Load { mem: m, index }
         | Op::Store { mem: m, index, .. }
@@ -100,7 +108,7 @@ impl<'k> Nest<'_, '_, '_, 'k> {
         else {
             unreachable!("streams are accesses")
         };
-        let stride = stage.axes.last().and_then(|a| index.term(a.id)).unwrap_or(Size::Fixed(0));
+        let stride = index.term(axis.id).unwrap_or(Size::Fixed(0));
         self.e.sizes.times(stride, Size::Fixed(self.element_bytes(*m)))
     }
 }

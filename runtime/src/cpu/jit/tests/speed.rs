@@ -3,6 +3,7 @@
 
 use super::scheduled::planned;
 use super::*;
+use crate::cpu::kernels::{In, Out, Strided, reduce};
 use std::time::Instant;
 
 /// Seconds of the fastest of many runs.
@@ -84,6 +85,64 @@ fn speed_of_reductions() {
   return %0
 }",
     );
+}
+
+#[test]
+#[ignore = "measures"]
+fn speed_of_rows_beside_eager_code() {
+    let sizes =
+        [(4096, 4096), (512, 4096), (1024, 1024), (256, 1000), (4096, 64), (100, 64), (8, 8192)];
+    for (op, name, more) in
+        [(ReduceOp::Sum, "sum.dim_IntList", ", dtype=none"), (ReduceOp::Max, "amax", "")]
+    {
+        for (m, n) in sizes {
+            let schedule = planned(&format!(
+                "graph(%x: f32[{m},{n}]) {{
+  %0: f32[{m}] = aten::{name}(%x, dim=[1], keepdim=false{more})
+  return %0
+}}"
+            ));
+            let plan = Plan::compile(schedule, &PlanOptions::default()).expect("compiles");
+            let (x, out) = (allocate((m * n * 4) as usize), allocate(m as usize * 4));
+            let (x, out) = (x.expect("memory"), out.expect("memory"));
+            // SAFETY: the block has so many floats.
+            let all =
+                unsafe { std::slice::from_raw_parts_mut(x.as_ptr().cast(), (m * n) as usize) };
+            all.fill(1.25_f32);
+            let inputs = [ArgPtr::new(x.as_ptr())];
+            let mut times = [Vec::new(), Vec::new()];
+            let began = Instant::now();
+            while began.elapsed().as_secs_f64() < 1.5 {
+                let t = Instant::now();
+                // SAFETY: each buffer has the bytes that the schedule says.
+                unsafe { plan.run(&inputs, &[], &[out.as_ptr()]).expect("runs") };
+                times[0].push(t.elapsed().as_secs_f64() * 1e6);
+                let (sizes, strides) = ([[m, 1], [m, n]], [[1, 1], [n, 1]]);
+                let view = |k: usize, ptr| Strided {
+                    ptr,
+                    dtype: DType::F32,
+                    sizes: &sizes[k],
+                    strides: &strides[k],
+                };
+                // SAFETY: the blocks have so many floats, and nothing else uses them.
+                let (to, from) =
+                    unsafe { (Out::new(view(0, out.as_ptr())), In::new(view(1, x.as_ptr()))) };
+                let t = Instant::now();
+                reduce(op, to, from).expect("reduces");
+                times[1].push(t.elapsed().as_secs_f64() * 1e6);
+            }
+            let [compiled, eager] = times.map(|mut t| {
+                t.sort_by(f64::total_cmp);
+                [0, t.len() / 4, t.len() / 2].map(|k| t[k])
+            });
+            println!(
+                "{name:16} {m:5} x {n:5} compiled {compiled:9.2?} us, eager {eager:9.2?} us: {:.3}, {:.3}, {:.3}",
+                eager[0] / compiled[0],
+                eager[1] / compiled[1],
+                eager[2] / compiled[2],
+            );
+        }
+    }
 }
 
 #[test]
