@@ -10,7 +10,7 @@ use super::sizes::{Op, Size};
 use super::stages::{in_blocks, sum_block};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value};
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{AxisId, ReduceOp, Val};
 
@@ -69,15 +69,25 @@ impl Nest<'_, '_, '_, '_> {
                 accs.items[at][0] = next;
             }
             Op::ArgReduce { max, .. } => {
-                let (best, index) = (accs.items[at][0], accs.items[at][1]);
                 let position = self.position(s, v.vector);
-                let v = self.e.convert(v, best.kind);
-                let better = self.better(*max, v, best);
-                accs.items[at][0] = self.e.select(better, v, best);
-                accs.items[at][1] = self.e.select(better, position, index);
+                self.takes_over(*max, [v, position], &mut accs.items[at]);
             }
             _ => unreachable!("only reductions are listed"),
         }
+    }
+
+    /// Puts a value and its position in the place of an extreme and its own, where it comes before
+    /// it.
+    pub(crate) fn takes_over(
+        &mut self,
+        max: bool,
+        [v, position]: [Lanes; 2],
+        best: &mut SmallVec<[Lanes; 2]>,
+    ) {
+        let v = self.e.convert(v, best[0].kind);
+        let better = self.better(max, v, best[0]);
+        best[0] = self.e.select(better, v, best[0]);
+        best[1] = self.e.select(better, position, best[1]);
     }
 
     /// Whether `v` comes before `best` as an extreme: NaN first, the earlier of equals.
@@ -97,7 +107,7 @@ impl Nest<'_, '_, '_, '_> {
     }
 
     /// The linear position over a stage's axes.
-    fn position(&mut self, s: usize, vector: bool) -> Lanes {
+    pub(crate) fn position(&mut self, s: usize, vector: bool) -> Lanes {
         let mut at = self.e.i64(0);
         for axis in &self.kernel.stages[s].axes {
             if let Some(&v) = self.axis.get(&axis.id) {

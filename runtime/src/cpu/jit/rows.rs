@@ -163,29 +163,38 @@ impl<'k> Nest<'_, '_, '_, 'k> {
         len: Size,
         totals: &mut Accumulators,
     ) -> Result<(), JitError> {
-        let kernel = self.kernel;
         let len = self.e.size(len);
         let parts = self.call_strip(strip, s, invariants, len)?;
-        let reduces = &self.facts.stages[s].reduces;
-        for (k, &part) in parts.iter().enumerate() {
-            let dtype = kernel.stages[s].body[reduces[k % reduces.len()]].dtype;
-            let part = Lanes::scalar(self.total_kind(s, k), part);
-            let op = self.folded_by(s, k);
-            let mut total = self.e.reduce_step(op, totals.items[k][0], part);
-            if dtype.is_integral() {
-                total = self.e.wrap(total, dtype);
+        let mut parts = parts.iter().copied();
+        for k in 0..strip.folds {
+            let inst = self.reduction(s, k);
+            let part = Lanes::scalar(self.total_kind(s, k), parts.next().expect("a result"));
+            match inst.op {
+                Op::ArgReduce { max, .. } => {
+                    let place = parts.next().expect("a position");
+                    let begin = self.position(s, false).one();
+                    let place = self.e.b.ins().iadd(begin, place);
+                    let place = Lanes::scalar(Kind::I64, place);
+                    self.takes_over(max, [part, place], &mut totals.items[k]);
+                }
+                _ => {
+                    let op = self.folded_by(s, k);
+                    let mut total = self.e.reduce_step(op, totals.items[k][0], part);
+                    if inst.dtype.is_integral() {
+                        total = self.e.wrap(total, inst.dtype);
+                    }
+                    totals.items[k][0] = total;
+                }
             }
-            totals.items[k][0] = total;
         }
         Ok(())
     }
 
-    /// What a reduction of a strip does, one of as many for each row as the stage has.
+    /// What a reduction of a strip does.
     fn folded_by(&self, s: usize, k: usize) -> ReduceOp {
-        let reduces = &self.facts.stages[s].reduces;
-        match self.kernel.stages[s].body[reduces[k % reduces.len()]].op {
+        match self.reduction(s, k).op {
             Op::Reduce(op, _) => op,
-            _ => unreachable!("strips have no arg-reductions"),
+            _ => unreachable!("asked of reductions to one value"),
         }
     }
 }

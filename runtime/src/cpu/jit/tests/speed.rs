@@ -147,6 +147,28 @@ fn speed_of_rows_beside_eager_code() {
 
 #[test]
 #[ignore = "measures"]
+fn speed_of_positions_and_truth() {
+    for (m, n) in [(1024, 1024), (256, 1000), (100, 64)] {
+        for dim in [0, 1] {
+            let out = if dim == 0 { n } else { m };
+            for (d, op) in
+                [("f32", "argmax"), ("i64", "argmin"), ("f32", "any.dim"), ("bool", "all.dim")]
+            {
+                let to = if op.starts_with("arg") { "i64" } else { "bool" };
+                let text = format!(
+                    "graph(%x: {d}[{m},{n}]) {{
+  %0: {to}[{out}] = aten::{op}(%x, dim={dim}, keepdim=false)
+  return %0
+}}"
+                );
+                measure(&format!("{op} {dim} of {m} x {n} {d}"), &text);
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "measures"]
 fn speed_of_dtypes() {
     let n = 1 << 14;
     for d in ["f32", "f64", "i64", "i32", "i16", "u8", "f16", "bf16"] {

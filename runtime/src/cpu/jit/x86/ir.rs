@@ -30,6 +30,23 @@ pub(crate) enum FoldOp {
     Max,
     /// NaN propagates.
     Min,
+    /// Of truth values as 0 and 1.
+    Or,
+    And,
+    /// The largest with the position where it is first; NaN is larger than all others.
+    ArgMax,
+    /// The same of the smallest.
+    ArgMin,
+}
+
+impl Fold {
+    /// The results, which are also the accumulators: an extreme, and its position.
+    pub(crate) fn results(&self) -> usize {
+        match self.op {
+            FoldOp::ArgMax | FoldOp::ArgMin => 2,
+            _ => 1,
+        }
+    }
 }
 
 /// How elements are in memory.
@@ -158,6 +175,10 @@ pub(crate) mod predicate {
     pub(crate) const LE: u8 = 0x12;
     pub(crate) const UNORDERED: u8 = 0x03;
     pub(crate) const NE: u8 = 0x04;
+    /// Greater, or one is NaN.
+    pub(crate) const NOT_LE: u8 = 0x16;
+    /// Less, or one is NaN.
+    pub(crate) const NOT_GE: u8 = 0x19;
     pub(crate) const ORDERED: u8 = 0x07;
     pub(crate) const GE: u8 = 0x1d;
     pub(crate) const GT: u8 = 0x1e;
@@ -180,6 +201,11 @@ impl Body {
     /// The lanes of a vector.
     pub(crate) fn lanes(&self) -> u32 {
         self.vectors.lanes(self.width)
+    }
+
+    /// The results of all reductions.
+    pub(crate) fn results(&self) -> usize {
+        self.folds.iter().map(Fold::results).sum()
     }
 
     /// Appends an instruction, or finds the same one.
@@ -240,6 +266,9 @@ impl Body {
             (FoldOp::Max, true) => self.iextreme(total, x, true),
             (FoldOp::Min, false) => self.extreme(total, x, false),
             (FoldOp::Min, true) => self.iextreme(total, x, false),
+            (FoldOp::Or, _) => self.ior(total, x),
+            (FoldOp::And, _) => self.iand(total, x),
+            (FoldOp::ArgMax | FoldOp::ArgMin, _) => unreachable!("positions are in registers"),
         }
     }
 

@@ -8,7 +8,7 @@
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `encode` | instruction encoding |
+//! | `opcodes`, `encode` | instructions, and how they are encoded |
 //! | `ir` | the body, which the math functions record themselves into |
 //! | `memory` | elements that are shorter than lanes |
 //! | `regalloc` | registers by linear scan |
@@ -25,6 +25,7 @@ mod folds;
 mod ir;
 mod lower;
 mod memory;
+mod opcodes;
 mod operations;
 mod regalloc;
 mod rows;

@@ -49,16 +49,17 @@ pub(in crate::cpu::jit) fn rows_of(
     let mut one = translate();
     one.stage()?;
     complete(&mut one)?;
-    ROWS.into_iter().filter(|n| *n <= sizes.hint(rows.extent)).find_map(|n| {
+    let (u, code) =
+        steps(&one.body, inner, sizes).find_map(|u| Some((u, lowered_by(&one.body, inner, u)?)))?;
+    let rows = ROWS.into_iter().filter(|n| *n <= sizes.hint(rows.extent)).find_map(|n| {
         let mut several = translate();
         several.grid_rows(n, rows.id)?;
         complete(&mut several)?;
         if several.body.insts.len() > MAX_BODY {
             return None;
         }
-        let (u, code) = steps(&one.body, inner, sizes)
-            .find_map(|u| Some((u, lowered_by(&several.body, inner, u)?)))?;
-        let single = strip(one.clone(), lowered_by(&one.body, inner, u)?);
-        Some((single, Rows { count: n, strip: strip(several, code) }))
-    })
+        let code = lowered_by(&several.body, inner, u)?;
+        Some(Rows { count: n, strip: strip(several, code) })
+    })?;
+    Some((strip(one, code), rows))
 }

@@ -43,8 +43,13 @@ pub(crate) fn strip_of(
 
 /// Whether a stage's loop over `axis` has the form that strips have.
 pub(super) fn in_loops(stage: &Stage, facts: &StageFacts, axis: &Axis, sizes: &Sizes) -> bool {
-    let cut = facts.scalar_only || !facts.parts.is_empty();
-    sizes.hint(axis.extent) >= MIN_EXTENT && !cut && in_place_only(stage)
+    // positions are counted in lanes
+    let counts = |n: i64| n < i64::from(i32::MAX);
+    let finds = stage.body.iter().any(|i| matches!(i.op, Op::ArgReduce { .. }));
+    sizes.hint(axis.extent) >= MIN_EXTENT
+        && facts.parts.is_empty()
+        && in_place_only(stage)
+        && (!finds || sizes.ask(axis.extent, counts))
 }
 
 /// The strip of a translated stage.

@@ -19,7 +19,6 @@ enum Results {
 }
 
 /// A stage on its way to a body.
-#[derive(Clone)]
 pub(super) struct Translate<'k> {
     pub(super) body: Body,
     pub(super) streams: Vec<Stream>,
@@ -44,7 +43,9 @@ impl<'k> Translate<'k> {
         vectors: Vectors,
     ) -> Translate<'k> {
         let stage = &kernel.stages[s];
-        let varying = stage.body.iter().zip(&facts.invariant).filter(|i| !i.1);
+        // positions are as wide as what they are positions of
+        let varying = (stage.body.iter().zip(&facts.invariant))
+            .filter(|(i, invariant)| !**invariant && !matches!(i.op, Op::ArgReduce { .. }));
         let width = width_of(varying.map(|i| i.0.dtype));
         Translate {
             body: Body::new(vectors, width),
@@ -252,7 +253,7 @@ impl<'k> Translate<'k> {
         let stage = self.stage;
         let inst = &stage.body[i];
         let d = inst.dtype;
-        if !fits(d, self.body.width) {
+        if !fits(d, self.body.width) && !matches!(inst.op, Op::ArgReduce { .. }) {
             return None;
         }
         let node = match &inst.op {
@@ -315,35 +316,49 @@ impl<'k> Translate<'k> {
                     _ => self.body.select(m, x, y),
                 }
             }
-            Op::Carry { stage, value } if self.grid && d != DType::Bool => {
+            Op::Carry { stage, value } if self.grid => {
                 let s = self.open(Stream::Carry { stage: *stage as usize, inst: value.0 as usize });
                 let n = self.body.push(Inst::Load(s, Format::Lanes));
-                self.wrap(n, d)
-            }
-            Op::Reduce(op, v) if d != DType::Bool => {
-                let x = self.of(*v, d)?;
-                let fold = fold_of(*op, d)?;
-                let k = self.facts.reduces.iter().position(|r| *r == i)?;
-                match &mut self.results {
-                    Results::Folded => {
-                        // there is no instruction for the product of 64-bit integers
-                        if fold.int && fold.op == FoldOp::Prod && self.body.short_of_integers() {
-                            return None;
-                        }
-                        self.body.folds.push(fold);
-                        let k = k + self.row as usize * self.facts.reduces.len();
-                        self.body.push(Inst::Accumulate(k as u32, fold, x))
-                    }
-                    Results::Columns(totals) => {
-                        totals[k] = self.body.folded(fold, totals[k], x);
-                        totals[k]
-                    }
+                match d {
+                    DType::Bool => self.nonzero(n),
+                    _ => self.wrap(n, d),
                 }
+            }
+            Op::Reduce(op, v) => {
+                let x = self.of(*v, d)?;
+                let x = if d == DType::Bool { self.as_integer(x) } else { x };
+                self.reduced(i, fold_of(*op, d)?, x)?
+            }
+            Op::ArgReduce { max, value } => {
+                let of = self.dtype(*value);
+                let x = self.get(*value).filter(|_| of != DType::Bool)?;
+                self.reduced(i, arg_fold_of(*max, of)?, x)?
             }
             _ => return None,
         };
         self.nodes[i] = Some(node);
         Some(())
+    }
+
+    /// Takes a value into the reduction of instruction `i`.
+    fn reduced(&mut self, i: usize, fold: Fold, x: Node) -> Option<Node> {
+        let k = self.facts.reduces.iter().position(|r| *r == i)?;
+        match &mut self.results {
+            Results::Folded => {
+                // there is no instruction for the product of 64-bit integers
+                if fold.int && fold.op == FoldOp::Prod && self.body.short_of_integers() {
+                    return None;
+                }
+                self.body.folds.push(fold);
+                let k = k + self.row as usize * self.facts.reduces.len();
+                Some(self.body.push(Inst::Accumulate(k as u32, fold, x)))
+            }
+            Results::Columns(totals) if fold.results() == 1 => {
+                totals[k] = self.body.folded(fold, totals[k], x);
+                Some(totals[k])
+            }
+            Results::Columns(_) => None,
+        }
     }
 
     fn cast(&mut self, v: Val, to: DType) -> Option<Node> {
@@ -406,6 +421,15 @@ fn format(dtype: DType) -> Format {
 
 /// How a reduction to a dtype takes an element in.
 pub(super) fn fold_of(op: ReduceOp, dtype: DType) -> Option<Fold> {
+    use ReduceOp::{All, Any, Max, Min, Prod, Sum};
+    if dtype == DType::Bool {
+        let (op, start) = match op {
+            Any | Max => (FoldOp::Or, 0),
+            All | Min => (FoldOp::And, 1),
+            Sum | Prod => return None,
+        };
+        return Some(Fold { op, int: true, start });
+    }
     let (least, most) = match dtype {
         DType::U8 => (0, 255),
         DType::I8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
@@ -414,11 +438,11 @@ pub(super) fn fold_of(op: ReduceOp, dtype: DType) -> Option<Fold> {
         _ => (i64::MIN, i64::MAX),
     };
     let (op, float, int) = match op {
-        ReduceOp::Sum => (FoldOp::Sum, 0.0, 0),
-        ReduceOp::Prod => (FoldOp::Prod, 1.0, 1),
-        ReduceOp::Max => (FoldOp::Max, f64::NEG_INFINITY, least),
-        ReduceOp::Min => (FoldOp::Min, f64::INFINITY, most),
-        ReduceOp::Any | ReduceOp::All => return None,
+        Sum => (FoldOp::Sum, 0.0, 0),
+        Prod => (FoldOp::Prod, 1.0, 1),
+        Max => (FoldOp::Max, f64::NEG_INFINITY, least),
+        Min => (FoldOp::Min, f64::INFINITY, most),
+        Any | All => return None,
     };
     let start = match dtype {
         DType::F64 => f64::to_bits(float),
@@ -426,4 +450,13 @@ pub(super) fn fold_of(op: ReduceOp, dtype: DType) -> Option<Fold> {
         _ => int as u64,
     };
     Some(Fold { op, int: !dtype.is_floating(), start })
+}
+
+/// How the position of the first largest (smallest) element is found.
+fn arg_fold_of(max: bool, dtype: DType) -> Option<Fold> {
+    let (like, op) = match max {
+        true => (ReduceOp::Max, FoldOp::ArgMax),
+        false => (ReduceOp::Min, FoldOp::ArgMin),
+    };
+    Some(Fold { op, ..fold_of(like, dtype)? })
 }
