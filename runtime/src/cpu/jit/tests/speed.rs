@@ -169,6 +169,58 @@ fn speed_of_positions_and_truth() {
 
 #[test]
 #[ignore = "measures"]
+fn speed_of_short_rows_and_strides() {
+    for n in [8, 9, 10, 11, 12, 15, 16] {
+        let m = 1000;
+        measure(
+            &format!("softmax 1 of {m} x {n}"),
+            &format!(
+                "graph(%x: f32[{m},{n}]) {{
+  %0: f32[{m},{n}] = aten::_softmax(%x, dim=1, half_to_float=false)
+  return %0
+}}"
+            ),
+        );
+        for op in ["sum.dim_IntList", "amax"] {
+            let more = if op == "amax" { "" } else { ", dtype=none" };
+            measure(
+                &format!("{op} 1 of {m} x {n}"),
+                &format!(
+                    "graph(%x: f32[{m},{n}]) {{
+  %0: f32[{m}] = aten::{op}(%x, dim=[1], keepdim=false{more})
+  return %0
+}}"
+                ),
+            );
+        }
+    }
+    for n in [64, 1000] {
+        for (name, by) in [
+            ("x.t() + y", ""),
+            ("gelu(x.t() + y)", "  %2: f32[N,N] = aten::gelu(%1, approximate=\"none\")\n"),
+        ] {
+            let last = if by.is_empty() { 1 } else { 2 };
+            let text = format!(
+                "graph(%x: f32[N,N], %y: f32[N,N]) {{
+  %0: f32[N,N]{{1,N}} = aten::t(%x)
+  %1: f32[N,N] = aten::add.Tensor(%0, %y, alpha=1)
+{by}  return %{last}
+}}"
+            );
+            measure(&format!("{name} of {n}"), &text.replace('N', &n.to_string()));
+        }
+        let text = "graph(%x: f32[N,2N], %y: f32[N,N]) {
+  %0: f32[N,N]{2N,2} = aten::slice.Tensor(%x, dim=1, start=0, end=2N, step=2)
+  %1: f32[N,N] = aten::mul.Tensor(%0, %y)
+  return %1
+}";
+        let text = text.replace("2N", &(2 * n).to_string()).replace('N', &n.to_string());
+        measure(&format!("x[:, ::2] * y of {n}"), &text);
+    }
+}
+
+#[test]
+#[ignore = "measures"]
 fn speed_of_dtypes() {
     let n = 1 << 14;
     for d in ["f32", "f64", "i64", "i32", "i16", "u8", "f16", "bf16"] {

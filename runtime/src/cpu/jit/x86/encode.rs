@@ -113,9 +113,15 @@ impl Assembler {
     /// The numbers from one on, in the lanes of a vector.
     pub(crate) fn numbers_from(&mut self, first: u32) -> u32 {
         let lanes = first..first + self.vectors.lanes(self.width);
+        let lanes: Vec<i64> = lanes.map(i64::from).collect();
+        self.lane_words(&lanes)
+    }
+
+    /// A vector of integers.
+    pub(crate) fn lane_words(&mut self, lanes: &[i64]) -> u32 {
         let words: Vec<u32> = match self.width {
-            Width::W32 => lanes.collect(),
-            Width::W64 => lanes.flat_map(|n| [n, 0]).collect(),
+            Width::W32 => lanes.iter().map(|n| *n as u32).collect(),
+            Width::W64 => lanes.iter().flat_map(|n| [*n as u32, (n >> 32) as u32]).collect(),
         };
         self.words(&words)
     }

@@ -93,6 +93,8 @@ pub(crate) enum Inst {
     Param(u32),
     /// The next elements of a stream.
     Load(u32, Format),
+    /// The next elements of a stream that lie so many elements apart, as long as lanes.
+    Gather(u32, i32),
     /// The one element of a stream, in every lane.
     Spread(u32),
     /// Writes a stream's elements.
@@ -136,7 +138,11 @@ impl Inst {
 
     pub(crate) fn operands(&self) -> impl Iterator<Item = Node> + use<> {
         let list = match *self {
-            Inst::Const(_) | Inst::Param(_) | Inst::Load(..) | Inst::Spread(_) => [None; 3],
+            Inst::Const(_)
+            | Inst::Param(_)
+            | Inst::Load(..)
+            | Inst::Gather(..)
+            | Inst::Spread(_) => [None; 3],
             Inst::Store(_, _, a)
             | Inst::RoundHalf(a)
             | Inst::Unary(_, _, a)
@@ -210,7 +216,8 @@ impl Body {
 
     /// Appends an instruction, or finds the same one.
     pub(crate) fn push(&mut self, inst: Inst) -> Node {
-        let pure = !inst.is_effect() && !matches!(inst, Inst::Load(..) | Inst::Spread(_));
+        let reads = matches!(inst, Inst::Load(..) | Inst::Gather(..) | Inst::Spread(_));
+        let pure = !inst.is_effect() && !reads;
         if pure && let Some(&n) = self.seen.get(&inst) {
             return n;
         }

@@ -201,6 +201,7 @@ impl<'b> Lower<'b> {
         }
         self.advance(lanes * u);
         self.asm.add_imm(Gpr::RAX, (lanes * u) as i32);
+        self.advance_gathers(lanes * u);
         self.asm.dec(Gpr::RCX);
         self.asm.jump_not_zero(head);
         self.asm.bind(done);
@@ -267,6 +268,7 @@ impl<'b> Lower<'b> {
                     }
                 }
             }
+            Inst::Gather(s, stride) => self.gather(regs, me, (s, stride), copy, tail)?,
             Inst::Spread(s) => {
                 let r = regs.define(asm, me, inst.operands())?;
                 let at = Address::Base(STREAMS[s as usize], 0);

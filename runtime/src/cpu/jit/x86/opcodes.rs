@@ -92,6 +92,9 @@ impl Opcode {
     /// VEX: the lanes with a sign in the second operand.
     pub(crate) const LOAD_PART: Opcode = two((2, 1, 0x2c), (2, 1, 0x2d));
     pub(crate) const STORE_PART: Opcode = two((2, 1, 0x2e), (2, 1, 0x2f));
+    /// Lanes from addresses of their own: a vector of indices beside the base. The lanes are those of
+    /// the mask, or in VEX of the signs of the second operand, which are cleared.
+    pub(crate) const GATHER: Opcode = Opcode { w: true, ..two((2, 1, 0x92), (2, 1, 0x93)) };
     /// VEX: the lowest lane to all.
     pub(crate) const SPREAD: Opcode = two((2, 1, 0x58), (2, 1, 0x59));
     /// VEX: an integer register to the lowest lane.

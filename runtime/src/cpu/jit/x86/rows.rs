@@ -41,7 +41,7 @@ pub(in crate::cpu::jit) fn rows_of(
         || rest.iter().any(|s| !s.axes.is_empty())
         || rest_length > MAX_REST
         || facts[0].reduces.is_empty()
-        || !in_loops(stage, &facts[0], inner, sizes)
+        || !in_loops(stage, &facts[0], inner, sizes, vectors)
     {
         return None;
     }

@@ -1,5 +1,6 @@
 //! A stage as a strip, if it qualifies: values are of one width (truth values of any), accesses run
-//! along the vectorised axis with unit stride or stay where they are, and nothing needs a call.
+//! along the vectorised axis with unit stride or stay where they are, or read elements as long as
+//! lanes that lie apart, and nothing needs a call.
 
 use super::Strip;
 use super::ir::{Body, Inst};
@@ -12,6 +13,13 @@ use straightline_passes::schedule::loops::Vectorize;
 
 /// Shorter rows stay with Cranelift.
 const MIN_EXTENT: i64 = 16;
+/// And those of a stage's own axis, whose loops in Cranelift begin and end for each of them.
+const fn min_stage(vectors: Vectors) -> i64 {
+    match vectors {
+        Vectors::Zmm => 10,
+        Vectors::Ymm => 12,
+    }
+}
 /// How many vectors a step may have.
 const UNROLL: [u32; 3] = [4, 2, 1];
 /// Longer bodies do so too.
@@ -33,7 +41,8 @@ pub(crate) fn strip_of(
         Vectorize::Stage => stage.axes.last()?,
         _ => return None,
     };
-    if !in_loops(stage, facts, axis, sizes) {
+    let long = kernel.vectorize == Vectorize::Stage || sizes.hint(axis.extent) >= MIN_EXTENT;
+    if !long || !in_loops(stage, facts, axis, sizes, vectors) {
         return None;
     }
     let mut t = Translate::new(kernel, s, facts, axis.id, vectors);
@@ -42,11 +51,17 @@ pub(crate) fn strip_of(
 }
 
 /// Whether a stage's loop over `axis` has the form that strips have.
-pub(super) fn in_loops(stage: &Stage, facts: &StageFacts, axis: &Axis, sizes: &Sizes) -> bool {
+pub(super) fn in_loops(
+    stage: &Stage,
+    facts: &StageFacts,
+    axis: &Axis,
+    sizes: &Sizes,
+    vectors: Vectors,
+) -> bool {
     // positions are counted in lanes
     let counts = |n: i64| n < i64::from(i32::MAX);
     let finds = stage.body.iter().any(|i| matches!(i.op, Op::ArgReduce { .. }));
-    sizes.hint(axis.extent) >= MIN_EXTENT
+    sizes.hint(axis.extent) >= min_stage(vectors)
         && facts.parts.is_empty()
         && in_place_only(stage)
         && (!finds || sizes.ask(axis.extent, counts))

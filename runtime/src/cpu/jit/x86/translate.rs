@@ -9,6 +9,9 @@ use crate::cpu::math::{Prims, Width};
 use straightline_passes::ir::{DType, Scalar};
 use straightline_passes::schedule::loops::{AxisId, Mem, ReduceOp, Val, Vectorize};
 
+/// Elements farther apart stay with Cranelift: the addresses of a step are offsets of 32 bits.
+const MAX_STRIDE: i64 = 1 << 20;
+
 /// Where the results of reductions are.
 #[derive(Clone, Debug)]
 enum Results {
@@ -184,24 +187,25 @@ impl<'k> Translate<'k> {
         (self.dtype(v) == dtype).then(|| self.get(v)).flatten()
     }
 
-    /// An access that runs along the lanes, or one that is the same in all of them.
-    fn stream(&mut self, i: usize, mem: Mem, index: &Index) -> Option<(u32, bool)> {
+    /// An access that is the same in all lanes, or moves along them: the stream, and how many
+    /// elements it moves from one to the next.
+    fn stream(&mut self, i: usize, mem: Mem, index: &Index) -> Option<(u32, i64)> {
         let uniform = index.dynamic.iter().all(|d| self.facts.invariant[d.0.0 as usize]);
         let lanes_apart = self.grid && matches!(mem, Mem::Scratch(_));
-        let runs = match index.term(self.lanes) {
-            Some(Size::Fixed(1)) => true,
-            None => false,
+        let moves = match index.term(self.lanes) {
+            Some(Size::Fixed(n)) if n.abs() < MAX_STRIDE => n,
+            None => 0,
             _ => return None,
         };
         if !uniform || lanes_apart {
             return None;
         }
-        Some((self.open(Stream::Access { inst: i, row: self.row }), runs))
+        Some((self.open(Stream::Access { inst: i, row: self.row }), moves))
     }
 
     /// An access that runs along the lanes.
     fn running(&mut self, i: usize, mem: Mem, index: &Index) -> Option<u32> {
-        self.stream(i, mem, index).filter(|s| s.1).map(|s| s.0)
+        self.stream(i, mem, index).filter(|s| s.1 == 1).map(|s| s.0)
     }
 
     /// Elements of a stream as values.
@@ -258,10 +262,11 @@ impl<'k> Translate<'k> {
         }
         let node = match &inst.op {
             Op::Load { mem, index } => {
-                let (s, runs) = self.stream(i, *mem, index)?;
-                match (runs, format(d)) {
-                    (true, _) => self.load(s, d),
-                    (false, Format::Lanes) => self.body.push(Inst::Spread(s)),
+                let (s, moves) = self.stream(i, *mem, index)?;
+                match (moves, format(d)) {
+                    (1, _) => self.load(s, d),
+                    (0, Format::Lanes) => self.body.push(Inst::Spread(s)),
+                    (n, Format::Lanes) => self.body.push(Inst::Gather(s, n as i32)),
                     _ => return None,
                 }
             }
