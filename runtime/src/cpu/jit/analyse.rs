@@ -66,6 +66,8 @@ pub(crate) struct KernelFacts {
     pub(crate) stages: Vec<StageFacts>,
     /// The strips that its stages are made of, if the kernel goes over columns.
     pub(crate) columns: Option<super::x86::Columns>,
+    /// The strip of the first stage for several rows, if the kernel reduces rows.
+    pub(crate) rows: Option<super::x86::Rows>,
     /// The strips by their numbers.
     pub(crate) functions: Vec<super::memory::FuncId>,
 }

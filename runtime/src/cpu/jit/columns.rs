@@ -254,7 +254,10 @@ impl<'k> Nest<'_, '_, '_, 'k> {
                         v
                     }
                 };
-                let offset = n.e.sizes.times(n.row_bytes(s, inst), Size::Fixed(row));
+                let Some(axis) = n.kernel.stages[s].axes.last() else {
+                    return first;
+                };
+                let offset = n.e.sizes.times(n.bytes_along(s, inst, axis), Size::Fixed(row));
                 n.e.plus_size(first, offset)
             }
             Stream::Carry { stage, inst } => {

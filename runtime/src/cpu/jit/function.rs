@@ -9,7 +9,7 @@ use super::nest::{ArgLayout, Context, Nest, Units};
 use super::sizes::{Kernel, Program, Sizes, Table, Unfit};
 use super::status::Status;
 use super::verify::verify;
-use super::x86::{Strip, Vectors, columns_of, strip_of};
+use super::x86::{Strip, Vectors, columns_of, rows_of, strip_of};
 use crate::cpu::threads::sl_parallel_for;
 use cranelift_codegen::ir::{AbiParam, FuncRef, Function, InstBuilder, Signature, Value, types};
 use cranelift_codegen::isa::CallConv;
@@ -382,6 +382,14 @@ impl Unit<'_> {
                 self.place(strip, &name, &mut facts.functions, vectors)?;
             }
             facts.columns = Some(columns);
+            return Ok(());
+        }
+        if let Some((mut one, mut rows)) = rows_of(kernel, &facts.stages, sizes, vectors) {
+            let name = format!("strip_{step}_0");
+            self.place(&mut one, &name, &mut facts.functions, vectors)?;
+            self.place(&mut rows.strip, &format!("rows_{step}"), &mut facts.functions, vectors)?;
+            facts.stages[0].strip = Some(one);
+            facts.rows = Some(rows);
             return Ok(());
         }
         for (s, f) in facts.stages.iter_mut().enumerate() {

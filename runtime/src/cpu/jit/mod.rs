@@ -13,7 +13,7 @@
 //! | `nest`, `stages`, `reduce`, `body` | loops of a kernel and of its stages; reductions; one pass over a body's instructions |
 //! | `update` | values combined with elements in memory |
 //! | `arith`, `convert`, `access`, `math` | operations, casts, memory formats, the math functions |
-//! | `x86`, `wide`, `columns` | inner loops in 256 or 512 bits; how they are called; loops over rows of many columns |
+//! | `x86`, `wide`, `rows`, `columns` | inner loops in 256 or 512 bits; how they are called; several rows at once; loops over rows of many columns |
 //! | `sizes` | numbers that are known, and numbers that code reads from a table |
 //! | `emit`, `lanes`, `constants` | registers: what a value is and how it is moved |
 //! | `isa`, `memory`, `scratch`, `status` | the host, executable memory, scratch rows, error reports |
@@ -35,6 +35,7 @@ mod memory;
 mod nest;
 mod parts;
 mod reduce;
+mod rows;
 mod scratch;
 mod sizes;
 mod stages;

@@ -229,6 +229,9 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
             }
             start.reverse();
         }
+        if let (Some(rows), [d]) = (&self.facts.rows, counted.as_slice()) {
+            return self.row_units(rows, outer[*d].id, (begin, end));
+        }
         let guarded = range.is_some() || units.count.fixed().is_none();
         let l = self.e.begin_loop(begin, end, Size::Fixed(1), &start, guarded);
         let digits: SmallVec<[Value; 5]> = if single {
@@ -354,7 +357,9 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
         };
         let saved = self.address.clone();
         self.enter(last.id, begin);
-        self.call_strip(0, &invariants, len)?;
+        if let Some(strip) = &self.facts.stages[0].strip {
+            self.call_strip(strip, 0, &invariants, len)?;
+        }
         self.address = saved;
         Ok(())
     }

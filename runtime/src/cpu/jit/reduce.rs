@@ -9,14 +9,10 @@ use super::nest::{Invariant, Nest};
 use super::sizes::{Op, Size};
 use super::stages::{in_blocks, sum_block};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Value, types};
+use cranelift_codegen::ir::{InstBuilder, Value};
 use smallvec::{SmallVec, smallvec};
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{AxisId, ReduceOp, Val};
-
-/// How many chains of additions a sum is thought to have when its blocks are made: with fewer, the
-/// chains are as long and the blocks are more.
-const COUNTED_CHAINS: i64 = 64;
 
 impl Nest<'_, '_, '_, '_> {
     fn reduced_dtype(&self, s: usize, v: Val) -> DType {
@@ -73,15 +69,25 @@ impl Nest<'_, '_, '_, '_> {
                 accs.items[at][0] = next;
             }
             Op::ArgReduce { max, .. } => {
-                let (best, index) = (accs.items[at][0], accs.items[at][1]);
                 let position = self.position(s, v.vector);
-                let v = self.e.convert(v, best.kind);
-                let better = self.better(*max, v, best);
-                accs.items[at][0] = self.e.select(better, v, best);
-                accs.items[at][1] = self.e.select(better, position, index);
+                self.takes_over(*max, [v, position], &mut accs.items[at]);
             }
             _ => unreachable!("only reductions are listed"),
         }
+    }
+
+    /// Puts a value and its position in the place of an extreme and its own, where it comes before
+    /// it.
+    pub(crate) fn takes_over(
+        &mut self,
+        max: bool,
+        [v, position]: [Lanes; 2],
+        best: &mut SmallVec<[Lanes; 2]>,
+    ) {
+        let v = self.e.convert(v, best[0].kind);
+        let better = self.better(max, v, best[0]);
+        best[0] = self.e.select(better, v, best[0]);
+        best[1] = self.e.select(better, position, best[1]);
     }
 
     /// Whether `v` comes before `best` as an extreme: NaN first, the earlier of equals.
@@ -101,7 +107,7 @@ impl Nest<'_, '_, '_, '_> {
     }
 
     /// The linear position over a stage's axes.
-    fn position(&mut self, s: usize, vector: bool) -> Lanes {
+    pub(crate) fn position(&mut self, s: usize, vector: bool) -> Lanes {
         let mut at = self.e.i64(0);
         for axis in &self.kernel.stages[s].axes {
             if let Some(&v) = self.axis.get(&axis.id) {
@@ -161,8 +167,8 @@ impl Nest<'_, '_, '_, '_> {
         let facts = &self.facts.stages[s];
         let vector = !facts.scalar_only && extent.fixed().is_none_or(|n| n >= LANES);
         self.lane_axis = Some(axis);
-        if facts.strip.is_some() {
-            return self.strip_row(s, axis, extent, totals);
+        if let Some(strip) = &facts.strip {
+            return self.strip_row(strip, s, axis, extent, totals);
         }
         let invariants = self.invariants(s, vector)?;
         let mut totals = totals;
@@ -232,118 +238,6 @@ impl Nest<'_, '_, '_, '_> {
         self.span(axis, sizes.plus(begin, done), tail, 1, totals, |n, accs| {
             n.body(s, 0, 0, invariants, accs)
         })
-    }
-
-    /// The innermost loop of a stage that is a strip; long float sums are added up in blocks.
-    fn strip_row(
-        &mut self,
-        s: usize,
-        axis: AxisId,
-        extent: Size,
-        mut totals: Accumulators,
-    ) -> Result<Accumulators, JitError> {
-        let sizes = self.e.sizes;
-        let invariants = self.invariants(s, false)?;
-        let chains = self.facts.stages[s].strip.as_ref().map_or(1, |strip| strip.chains);
-        let block = sizes.of(
-            |n, chains| sum_block(n / COUNTED_CHAINS) * chains,
-            extent,
-            Size::Fixed(chains),
-        );
-        let mut done = Size::Fixed(0);
-        let in_blocks = sizes.of(in_blocks, extent, block);
-        if !in_blocks.is(0) && self.sums_floats(s) {
-            done = in_blocks;
-            totals = self.strip_blocks(s, axis, &invariants, (done, block), totals)?;
-        }
-        let rest = sizes.minus(extent, done);
-        if !rest.is(0) {
-            // a strip of no elements does nothing
-            let saved = self.address.clone();
-            let at = self.e.size(done);
-            self.enter(axis, at);
-            self.strip_part(s, &invariants, rest, &mut totals)?;
-            self.address = saved;
-        }
-        Ok(totals)
-    }
-
-    /// `0..end` of a row in blocks: their sums are added up in `f64`, of which there are few
-    /// enough.
-    fn strip_blocks(
-        &mut self,
-        s: usize,
-        axis: AxisId,
-        invariants: &[Option<Invariant>],
-        (end, block): (Size, Size),
-        mut totals: Accumulators,
-    ) -> Result<Accumulators, JitError> {
-        let kernel = self.kernel;
-        let ops: SmallVec<[ReduceOp; 2]> = self.facts.stages[s]
-            .reduces
-            .iter()
-            .map(|&r| match kernel.stages[s].body[r].op {
-                Op::Reduce(op, _) => op,
-                _ => unreachable!("strips have no arg-reductions"),
-            })
-            .collect();
-        let mut start: SmallVec<[Value; 2]> = SmallVec::new();
-        for (k, &op) in ops.iter().enumerate() {
-            let v = totals.items[k][0].one();
-            let promoted = op == ReduceOp::Sum && self.total_kind(s, k) == Kind::F32;
-            start.push(if promoted { self.e.b.ins().fpromote(types::F64, v) } else { v });
-        }
-        let (b, e) = (self.e.i64(0), self.e.size(end));
-        let l = self.e.begin_loop(b, e, block, &start, end.fixed().is_none());
-        let saved = self.address.clone();
-        self.enter(axis, l.index);
-        let n = self.e.size(block);
-        let parts = self.call_strip(s, invariants, n)?;
-        self.address = saved;
-        let mut next: SmallVec<[Value; 2]> = SmallVec::new();
-        for (k, ((&op, &part), &total)) in ops.iter().zip(&parts).zip(&l.carried).enumerate() {
-            let kind = self.total_kind(s, k);
-            next.push(if op == ReduceOp::Sum && kind == Kind::F32 {
-                let part = self.e.b.ins().fpromote(types::F64, part);
-                self.e.b.ins().fadd(total, part)
-            } else {
-                let [total, part] = [total, part].map(|v| Lanes::scalar(kind, v));
-                self.e.reduce_step(op, total, part).one()
-            });
-        }
-        let out = self.e.end_loop(&l, &next);
-        for (k, &op) in ops.iter().enumerate() {
-            let kind = self.total_kind(s, k);
-            let v = match (op, kind) {
-                (ReduceOp::Sum, Kind::F32) => self.e.b.ins().fdemote(types::F32, out[k]),
-                _ => out[k],
-            };
-            totals.items[k][0] = Lanes::scalar(kind, v);
-        }
-        Ok(totals)
-    }
-
-    fn strip_part(
-        &mut self,
-        s: usize,
-        invariants: &[Option<Invariant>],
-        len: Size,
-        totals: &mut Accumulators,
-    ) -> Result<(), JitError> {
-        let kernel = self.kernel;
-        let len = self.e.size(len);
-        let parts = self.call_strip(s, invariants, len)?;
-        for (k, &part) in parts.iter().enumerate() {
-            let inst = &kernel.stages[s].body[self.facts.stages[s].reduces[k]];
-            let Op::Reduce(op, _) = inst.op else { unreachable!("strips have no arg-reductions") };
-            let part = Lanes::scalar(self.total_kind(s, k), part);
-            let mut total = self.e.reduce_step(op, totals.items[k][0], part);
-            if inst.dtype.is_integral() {
-                total = self.e.wrap(total, inst.dtype);
-            }
-            totals.items[k][0] = total;
-        }
-        Ok(())
     }
 
     /// `begin..begin + len` of an axis in steps, accumulators carried.

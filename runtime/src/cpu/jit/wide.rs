@@ -6,25 +6,32 @@ use super::body::Values;
 use super::emit::mem;
 use super::lanes::Kind;
 use super::nest::{Invariant, Nest};
-use super::sizes::{Op, Size};
+use super::sizes::{Axis, Inst, Op, Size};
 use super::x86::{Stream, Strip};
-use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types};
-use smallvec::SmallVec;
+use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Type, Value, types};
+use smallvec::{SmallVec, smallvec};
 
 impl<'k> Nest<'_, '_, '_, 'k> {
-    /// Runs the strip of stage `s` over `n` elements from the lane axis' current value on, and
-    /// returns its reductions.
+    /// Runs a strip of stage `s` over `n` elements from the lane axis' current value on, and
+    /// returns its reductions, those of one row after those of another.
     pub(crate) fn call_strip(
         &mut self,
+        strip: &'k Strip,
         s: usize,
         invariants: &[Option<Invariant>],
         n: Value,
     ) -> Result<SmallVec<[Value; 2]>, JitError> {
-        let facts = self.facts;
-        let strip = facts.stages[s].strip.as_ref().expect("asked of stages that have one");
-        self.call(strip, s, invariants, n, &mut |nest, stream| match stream {
-            Stream::Access { inst, row: 0 } => nest.access(s, inst, invariants),
-            _ => unreachable!("strips along a stage's axis have one row"),
+        self.call(strip, s, invariants, n, &mut |nest, stream| {
+            let Stream::Access { inst, row } = stream else {
+                unreachable!("strips along a stage's axis read and write elements")
+            };
+            let first = nest.access(s, inst, invariants);
+            let rows = nest.kernel.grid.iter().find(|a| row != 0 && !a.extent.is(1));
+            let Some(axis) = rows else {
+                return first;
+            };
+            let offset = nest.e.sizes.times(nest.bytes_along(s, inst, axis), Size::Fixed(row));
+            nest.e.plus_size(first, offset)
         })
     }
 
@@ -37,7 +44,9 @@ impl<'k> Nest<'_, '_, '_, 'k> {
         n: Value,
         address: &mut dyn FnMut(&mut Self, Stream) -> Value,
     ) -> Result<SmallVec<[Value; 2]>, JitError> {
-        let entries = strip.streams.len() + strip.params.len() + strip.folds;
+        let results: SmallVec<[Type; 4]> =
+            (0..strip.folds).flat_map(|k| self.result_types(s, k)).collect();
+        let entries = strip.streams.len() + strip.params.len() + results.len();
         let slot = self.e.b.create_sized_stack_slot(StackSlotData::new(
             StackSlotKind::ExplicitSlot,
             entries as u32 * 8,
@@ -62,19 +71,39 @@ impl<'k> Nest<'_, '_, '_, 'k> {
             at += 8;
         }
         self.vector = was;
+        let zero = self.e.i64(0);
+        // a position may be written as 32 bits
+        let places = (at..).step_by(8).zip(&results);
+        for (at, _) in places.clone().filter(|p| *p.1 == types::I64) {
+            self.e.b.ins().store(mem(), zero, table, at);
+        }
         self.e.b.ins().call(self.strips[strip.number], &[table, n]);
-        Ok((0..strip.folds)
-            .map(|k| {
-                let at = at + k as i32 * 8;
-                let ty = self.total_kind(s, k).ty(false);
-                self.e.b.ins().load(ty, mem(), table, at)
-            })
-            .collect())
+        Ok(places.map(|(at, ty)| self.e.b.ins().load(*ty, mem(), table, at)).collect())
     }
 
-    /// What holds the running result of a stage's reduction.
+    /// What a strip returns of a reduction: the result, and its position if that is asked for.
+    fn result_types(&self, s: usize, k: usize) -> SmallVec<[Type; 2]> {
+        let value = self.total_kind(s, k).ty(false);
+        match self.reduction(s, k).op {
+            Op::ArgReduce { .. } => smallvec![value, types::I64],
+            _ => smallvec![value],
+        }
+    }
+
+    /// A reduction of a strip of one row or several, which has as many for each as the stage.
+    pub(crate) fn reduction(&self, s: usize, k: usize) -> &'k Inst {
+        let reduces = &self.facts.stages[s].reduces;
+        &self.kernel.stages[s].body[reduces[k % reduces.len()]]
+    }
+
+    /// What holds the running result of a stage's reduction, of any row; or the extreme whose
+    /// position it is.
     pub(crate) fn total_kind(&self, s: usize, k: usize) -> Kind {
-        let dtype = self.kernel.stages[s].body[self.facts.stages[s].reduces[k]].dtype;
+        let inst = self.reduction(s, k);
+        let dtype = match inst.op {
+            Op::ArgReduce { value, .. } => self.kernel.stages[s].body[value.0 as usize].dtype,
+            _ => inst.dtype,
+        };
         Kind::of(accumulator(dtype), false)
     }
 
@@ -91,8 +120,8 @@ impl<'k> Nest<'_, '_, '_, 'k> {
         self.first_address(s, i, *m, index, &values)
     }
 
-    /// How many bytes a load or store moves from one row to the next of its stage.
-    pub(crate) fn row_bytes(&self, s: usize, i: usize) -> Size {
+    /// How many bytes a load or store moves from one value of an axis to the next.
+    pub(crate) fn bytes_along(&self, s: usize, i: usize, axis: &Axis) -> Size {
         let stage = &self.kernel.stages[s];
         let (Op::Load { mem: m, index }
         | Op::Store { mem: m, index, .. }
@@ -100,7 +129,7 @@ impl<'k> Nest<'_, '_, '_, 'k> {
         else {
             unreachable!("streams are accesses")
         };
-        let stride = stage.axes.last().and_then(|a| index.term(a.id)).unwrap_or(Size::Fixed(0));
+        let stride = index.term(axis.id).unwrap_or(Size::Fixed(0));
         self.e.sizes.times(stride, Size::Fixed(self.element_bytes(*m)))
     }
 }

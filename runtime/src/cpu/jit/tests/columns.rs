@@ -167,3 +167,29 @@ fn no_rows_leave_what_reductions_begin_with() {
         reduced(op, F, [1, 0, 80], numbers(1, F, 3)).check(0.0);
     }
 }
+
+#[test]
+fn truth_values_of_columns() {
+    let b = DType::Bool;
+    for n in [64, 79, 130] {
+        for (m, op) in [1, 2, 9, 40].into_iter().zip([ReduceOp::Any, ReduceOp::All].repeat(2)) {
+            let mut c = Case::new(&[n], Vectorize::Grid);
+            // all of a column that has no zero, any of one that has something else
+            let mut rng = Rng(m as u64);
+            let values = (0..m * n).map(|k| {
+                let zero = rng.below(m as u64 + 1) == 0 && k % 3 == 0;
+                Scalar::Float(if zero == (op == ReduceOp::All) { 0.0 } else { -2.5 }).cast(F)
+            });
+            let x = c.input(F, values.collect());
+            let y = c.output(b, n as usize);
+            let index = terms(&[(0, 1), (1, n)]);
+            let body =
+                vec![load(F, x, index), inst(b, Op::Cast(Val(0))), inst(b, Op::Reduce(op, Val(1)))];
+            c.stage(1, &[m], body);
+            c.stage(2, &[], vec![carry(b, 0, 2), store(b, y, terms(&[(0, 1)]), 0)]);
+            c.check(0.0);
+            c.check_same();
+            expect_columns(&c, true);
+        }
+    }
+}

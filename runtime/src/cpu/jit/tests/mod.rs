@@ -5,6 +5,7 @@ mod listed;
 mod pointwise;
 mod random;
 mod reductions;
+mod rows;
 mod scatters;
 mod scheduled;
 mod speed;

@@ -3,6 +3,7 @@
 
 use super::scheduled::planned;
 use super::*;
+use crate::cpu::kernels::{In, Out, Strided, reduce};
 use std::time::Instant;
 
 /// Seconds of the fastest of many runs.
@@ -84,6 +85,138 @@ fn speed_of_reductions() {
   return %0
 }",
     );
+}
+
+#[test]
+#[ignore = "measures"]
+fn speed_of_rows_beside_eager_code() {
+    let sizes =
+        [(4096, 4096), (512, 4096), (1024, 1024), (256, 1000), (4096, 64), (100, 64), (8, 8192)];
+    for (op, name, more) in
+        [(ReduceOp::Sum, "sum.dim_IntList", ", dtype=none"), (ReduceOp::Max, "amax", "")]
+    {
+        for (m, n) in sizes {
+            let schedule = planned(&format!(
+                "graph(%x: f32[{m},{n}]) {{
+  %0: f32[{m}] = aten::{name}(%x, dim=[1], keepdim=false{more})
+  return %0
+}}"
+            ));
+            let plan = Plan::compile(schedule, &PlanOptions::default()).expect("compiles");
+            let (x, out) = (allocate((m * n * 4) as usize), allocate(m as usize * 4));
+            let (x, out) = (x.expect("memory"), out.expect("memory"));
+            // SAFETY: the block has so many floats.
+            let all =
+                unsafe { std::slice::from_raw_parts_mut(x.as_ptr().cast(), (m * n) as usize) };
+            all.fill(1.25_f32);
+            let inputs = [ArgPtr::new(x.as_ptr())];
+            let mut times = [Vec::new(), Vec::new()];
+            let began = Instant::now();
+            while began.elapsed().as_secs_f64() < 1.5 {
+                let t = Instant::now();
+                // SAFETY: each buffer has the bytes that the schedule says.
+                unsafe { plan.run(&inputs, &[], &[out.as_ptr()]).expect("runs") };
+                times[0].push(t.elapsed().as_secs_f64() * 1e6);
+                let (sizes, strides) = ([[m, 1], [m, n]], [[1, 1], [n, 1]]);
+                let view = |k: usize, ptr| Strided {
+                    ptr,
+                    dtype: DType::F32,
+                    sizes: &sizes[k],
+                    strides: &strides[k],
+                };
+                // SAFETY: the blocks have so many floats, and nothing else uses them.
+                let (to, from) =
+                    unsafe { (Out::new(view(0, out.as_ptr())), In::new(view(1, x.as_ptr()))) };
+                let t = Instant::now();
+                reduce(op, to, from).expect("reduces");
+                times[1].push(t.elapsed().as_secs_f64() * 1e6);
+            }
+            let [compiled, eager] = times.map(|mut t| {
+                t.sort_by(f64::total_cmp);
+                [0, t.len() / 4, t.len() / 2].map(|k| t[k])
+            });
+            println!(
+                "{name:16} {m:5} x {n:5} compiled {compiled:9.2?} us, eager {eager:9.2?} us: {:.3}, {:.3}, {:.3}",
+                eager[0] / compiled[0],
+                eager[1] / compiled[1],
+                eager[2] / compiled[2],
+            );
+        }
+    }
+}
+
+#[test]
+#[ignore = "measures"]
+fn speed_of_positions_and_truth() {
+    for (m, n) in [(1024, 1024), (256, 1000), (100, 64)] {
+        for dim in [0, 1] {
+            let out = if dim == 0 { n } else { m };
+            for (d, op) in
+                [("f32", "argmax"), ("i64", "argmin"), ("f32", "any.dim"), ("bool", "all.dim")]
+            {
+                let to = if op.starts_with("arg") { "i64" } else { "bool" };
+                let text = format!(
+                    "graph(%x: {d}[{m},{n}]) {{
+  %0: {to}[{out}] = aten::{op}(%x, dim={dim}, keepdim=false)
+  return %0
+}}"
+                );
+                measure(&format!("{op} {dim} of {m} x {n} {d}"), &text);
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "measures"]
+fn speed_of_short_rows_and_strides() {
+    for n in [8, 9, 10, 11, 12, 15, 16] {
+        let m = 1000;
+        measure(
+            &format!("softmax 1 of {m} x {n}"),
+            &format!(
+                "graph(%x: f32[{m},{n}]) {{
+  %0: f32[{m},{n}] = aten::_softmax(%x, dim=1, half_to_float=false)
+  return %0
+}}"
+            ),
+        );
+        for op in ["sum.dim_IntList", "amax"] {
+            let more = if op == "amax" { "" } else { ", dtype=none" };
+            measure(
+                &format!("{op} 1 of {m} x {n}"),
+                &format!(
+                    "graph(%x: f32[{m},{n}]) {{
+  %0: f32[{m}] = aten::{op}(%x, dim=[1], keepdim=false{more})
+  return %0
+}}"
+                ),
+            );
+        }
+    }
+    for n in [64, 1000] {
+        for (name, by) in [
+            ("x.t() + y", ""),
+            ("gelu(x.t() + y)", "  %2: f32[N,N] = aten::gelu(%1, approximate=\"none\")\n"),
+        ] {
+            let last = if by.is_empty() { 1 } else { 2 };
+            let text = format!(
+                "graph(%x: f32[N,N], %y: f32[N,N]) {{
+  %0: f32[N,N]{{1,N}} = aten::t(%x)
+  %1: f32[N,N] = aten::add.Tensor(%0, %y, alpha=1)
+{by}  return %{last}
+}}"
+            );
+            measure(&format!("{name} of {n}"), &text.replace('N', &n.to_string()));
+        }
+        let text = "graph(%x: f32[N,2N], %y: f32[N,N]) {
+  %0: f32[N,N]{2N,2} = aten::slice.Tensor(%x, dim=1, start=0, end=2N, step=2)
+  %1: f32[N,N] = aten::mul.Tensor(%0, %y)
+  return %1
+}";
+        let text = text.replace("2N", &(2 * n).to_string()).replace('N', &n.to_string());
+        measure(&format!("x[:, ::2] * y of {n}"), &text);
+    }
 }
 
 #[test]

@@ -8,9 +8,61 @@ use super::vectors::Vectors;
 use crate::cpu::math::Width;
 
 impl Lower<'_> {
-    /// The register of an accumulator.
+    /// The register of an accumulator; that of a position follows.
     pub(super) fn accumulator(&self, copy: u32, fold: u32) -> u8 {
-        (self.top as u32 + copy * self.body.folds.len() as u32 + fold) as u8
+        let folds = &self.body.folds;
+        let before: usize = folds[..fold as usize].iter().map(Fold::results).sum();
+        (self.top + copy as usize * self.body.results() + before) as u8
+    }
+
+    /// The register that has the position of the current step in all lanes, if any is asked for.
+    fn now(&self) -> Option<u8> {
+        let finds = self.body.folds.iter().any(|f| f.results() > 1);
+        let after = self.top + self.shape.unroll as usize * self.body.results();
+        finds.then_some(after as u8)
+    }
+
+    /// Sets the accumulators to what reductions begin with.
+    pub(super) fn begin_folds(&mut self) {
+        let mut begin = |r: u8, bits: u64| {
+            let at = Address::Pool(self.asm.constant(bits));
+            self.asm.vector(Opcode::BROADCAST, r, 0, Rm::Lane(at), None);
+        };
+        let mut r = self.top as u8;
+        for _ in 0..self.shape.unroll {
+            for fold in &self.body.folds {
+                begin(r, fold.start);
+                if fold.results() > 1 {
+                    begin(r + 1, 0);
+                }
+                r += fold.results() as u8;
+            }
+        }
+        if let Some(now) = self.now() {
+            self.begin_at_zero(now);
+        }
+    }
+
+    fn begin_at_zero(&mut self, r: u8) {
+        let at = Address::Pool(self.asm.constant(0));
+        self.asm.vector(Opcode::BROADCAST, r, 0, Rm::Lane(at), None);
+    }
+
+    /// Counts the elements of a step.
+    pub(super) fn advance(&mut self, elements: u32) {
+        if let Some(now) = self.now() {
+            let by = self.repeated(elements.into());
+            self.asm.vector(Opcode::IADD, now, now, by, None);
+        }
+    }
+
+    /// A number in all lanes, as an operand.
+    fn repeated(&mut self, bits: u64) -> Rm {
+        let at = Address::Pool(self.asm.constant(bits));
+        match self.asm.vectors {
+            Vectors::Ymm => Rm::Mem(at),
+            Vectors::Zmm => Rm::Bcst(at),
+        }
     }
 
     /// Takes a value into an accumulator.
@@ -22,6 +74,9 @@ impl Lower<'_> {
         v: Node,
         tail: bool,
     ) -> Result<(), OutOfRegisters> {
+        if fold.results() > 1 {
+            return self.accumulate_position(regs, acc, fold, v, tail);
+        }
         let asm = &mut self.asm;
         let rm = regs.source(asm, v)?;
         let lanes = if tail { Mask::Merge(TAIL) } else { Mask::None };
@@ -57,13 +112,74 @@ impl Lower<'_> {
         Ok(())
     }
 
+    /// Takes a value and its position into a pair of accumulators, where it comes before the one
+    /// that is there.
+    fn accumulate_position(
+        &mut self,
+        regs: &mut Registers<'_>,
+        acc: u8,
+        fold: Fold,
+        v: Node,
+        tail: bool,
+    ) -> Result<(), OutOfRegisters> {
+        let now = self.now().expect("a position is asked for");
+        let asm = &mut self.asm;
+        let (index, max) = (acc + 1, fold.op == FoldOp::ArgMax);
+        let ordered = Some(predicate::ORDERED);
+        let beyond = Some(if max { predicate::NOT_GE } else { predicate::NOT_LE });
+        // of integers, the larger one comes first
+        let x = if fold.int { Some(regs.read(asm, v)?) } else { None };
+        let rm = regs.source(asm, v)?;
+        let (op, left, right) = match x {
+            Some(x) if max => (Opcode::IGT, x, Rm::Reg(acc)),
+            Some(x) => (Opcode::IGT, acc, Rm::Reg(x)),
+            None => (Opcode::CMP, acc, rm),
+        };
+        let imm = beyond.filter(|_| !fold.int);
+        match asm.vectors {
+            Vectors::Zmm => {
+                let k = regs.define_mask(None)?;
+                let lanes = if tail { Mask::Merge(TAIL) } else { Mask::None };
+                asm.evex(op, lanes, k, left, right, imm);
+                if !fold.int {
+                    asm.evex(Opcode::CMP, Mask::Merge(k), k, acc, Rm::Reg(acc), ordered);
+                }
+                asm.evex(Opcode::BLEND, Mask::Merge(k), acc, acc, rm, None);
+                asm.evex(Opcode::BLEND, Mask::Merge(k), index, index, Rm::Reg(now), None);
+            }
+            Vectors::Ymm => {
+                let (first, other) = (regs.fresh(asm)?, regs.fresh(asm)?);
+                asm.vector(op, first, left, right, imm);
+                if !fold.int {
+                    asm.vector(Opcode::CMP, other, acc, Rm::Reg(acc), ordered);
+                    asm.vector(Opcode::AND_TRUTH, first, first, Rm::Reg(other), None);
+                }
+                if tail {
+                    asm.vector(Opcode::AND_TRUTH, first, first, Rm::Reg(TAIL_TRUTH), None);
+                }
+                let by = Some(first << 4);
+                asm.vector(Opcode::BLEND_SIGNS, acc, acc, rm, by);
+                asm.vector(Opcode::BLEND_SIGNS, index, index, Rm::Reg(now), by);
+                regs.give_back(first);
+                regs.give_back(other);
+            }
+        }
+        Ok(())
+    }
+
     /// Adds the accumulators' copies together, then their lanes, and stores the results.
     pub(super) fn fold_up(&mut self) {
-        const TEMP: u8 = 0;
-        let n = self.body.folds.len() as u32;
-        for i in 0..n {
+        let mut at = (self.body.streams + self.body.params) as i32 * 8;
+        for i in 0..self.body.folds.len() as u32 {
             let fold = self.body.folds[i as usize];
             let acc = self.accumulator(0, i);
+            if fold.results() > 1 {
+                self.fold_positions(fold, i);
+                self.store_result(EXTREME, at);
+                self.store_result(POSITION, at + 8);
+                at += 16;
+                continue;
+            }
             let mut width = self.shape.unroll;
             while width > 1 {
                 width /= 2;
@@ -73,35 +189,113 @@ impl Lower<'_> {
                     combine(&mut self.asm, fold, into, from);
                 }
             }
+            fold_lanes(&mut self.asm, fold, acc);
+            self.store_result(acc, at);
+            at += 8;
+        }
+    }
+
+    /// The lowest lane of a register to the table.
+    fn store_result(&mut self, r: u8, at: i32) {
+        let to = Rm::Lane(Address::Base(Gpr::RDI, at));
+        match self.asm.vectors {
+            Vectors::Ymm => self.asm.vex(Opcode::STORE_LANE, false, r, 0, to, None),
+            Vectors::Zmm => self.asm.evex(Opcode::STORE_LANE, Mask::None, r, 0, to, None),
+        }
+    }
+
+    /// The extreme of all lanes of all copies, and the first of the positions where it is: a lane
+    /// that has the extreme has the first position among its own.
+    fn fold_positions(&mut self, fold: Fold, i: u32) {
+        let op = if fold.op == FoldOp::ArgMax { FoldOp::Max } else { FoldOp::Min };
+        let value = Fold { op, ..fold };
+        self.asm.vector(Opcode::MOVE, EXTREME, 0, Rm::Reg(self.accumulator(0, i)), None);
+        for copy in 1..self.shape.unroll {
+            let from = Rm::Reg(self.accumulator(copy, i));
+            combine(&mut self.asm, value, EXTREME, from);
+        }
+        fold_lanes(&mut self.asm, value, EXTREME);
+        let (lanes, int) = (self.body.lanes(), fold.int);
+        let last = match self.asm.width {
+            Width::W32 => i32::MAX as u64,
+            Width::W64 => i64::MAX as u64,
+        };
+        let first = Fold { op: FoldOp::Min, int: true, start: last };
+        let at = Address::Pool(self.asm.constant(last));
+        self.asm.vector(Opcode::BROADCAST, POSITION, 0, Rm::Lane(at), None);
+        for copy in 0..self.shape.unroll {
+            let acc = self.accumulator(copy, i);
             let asm = &mut self.asm;
-            // lanes that are far apart first
-            let steps: &[(Opcode, u8)] = match (asm.vectors, asm.width) {
-                (Vectors::Ymm, Width::W32) => {
-                    &[(Opcode::HALVES, 1), (Opcode::PERMUTE, 0x4e), (Opcode::PERMUTE, 0xb1)]
-                }
-                (Vectors::Ymm, Width::W64) => &[(Opcode::HALVES, 1), (Opcode::PERMUTE, 0x05)],
-                (Vectors::Zmm, Width::W32) => &[
-                    (Opcode::QUARTERS, 0x4e),
-                    (Opcode::QUARTERS, 0xb1),
-                    (Opcode::PERMUTE, 0x4e),
-                    (Opcode::PERMUTE, 0xb1),
-                ],
-                (Vectors::Zmm, Width::W64) => {
-                    &[(Opcode::QUARTERS, 0x4e), (Opcode::QUARTERS, 0xb1), (Opcode::PERMUTE, 0x55)]
-                }
-            };
-            for &(op, imm) in steps {
-                let v = if op == Opcode::PERMUTE { 0 } else { acc };
-                asm.vector(op, TEMP, v, Rm::Reg(acc), Some(imm));
-                combine(asm, fold, acc, Rm::Reg(TEMP));
-            }
-            let at = (self.body.streams + self.body.params + i) as i32 * 8;
-            let to = Rm::Lane(Address::Base(Gpr::RDI, at));
+            let numbers = Address::Pool(asm.numbers_from(copy * lanes));
+            asm.vector(Opcode::IADD, PLACE, acc + 1, Rm::Mem(numbers), None);
+            let same = Some(predicate::EQ);
+            let nan = Some(predicate::UNORDERED);
             match asm.vectors {
-                Vectors::Ymm => asm.vex(Opcode::STORE_LANE, false, acc, 0, to, None),
-                Vectors::Zmm => asm.evex(Opcode::STORE_LANE, Mask::None, acc, 0, to, None),
+                Vectors::Zmm => {
+                    let (k, other) = (2, 3);
+                    if int {
+                        asm.vector(Opcode::IEQ, k, acc, Rm::Reg(EXTREME), None);
+                    } else {
+                        asm.vector(Opcode::CMP, k, acc, Rm::Reg(EXTREME), same);
+                        asm.vector(Opcode::CMP, other, acc, Rm::Reg(acc), nan);
+                        asm.mask_op(0x45, k, k, other);
+                    }
+                    asm.evex(
+                        Opcode::IMIN,
+                        Mask::Merge(k),
+                        POSITION,
+                        POSITION,
+                        Rm::Reg(PLACE),
+                        None,
+                    );
+                }
+                Vectors::Ymm => {
+                    let (t, other) = (0, 1);
+                    if int {
+                        asm.vector(Opcode::IEQ, t, acc, Rm::Reg(EXTREME), None);
+                    } else {
+                        asm.vector(Opcode::CMP, t, acc, Rm::Reg(EXTREME), same);
+                        asm.vector(Opcode::CMP, other, acc, Rm::Reg(acc), nan);
+                        asm.vector(Opcode::OR_TRUTH, t, t, Rm::Reg(other), None);
+                    }
+                    let by = Some(t << 4);
+                    asm.vector(Opcode::BLEND_SIGNS, PLACE, POSITION, Rm::Reg(PLACE), by);
+                    combine(asm, first, POSITION, Rm::Reg(PLACE));
+                }
             }
         }
+        fold_lanes(&mut self.asm, first, POSITION);
+    }
+}
+
+/// Registers of the end, when no values are alive: 0 to 2 are temporary.
+const EXTREME: u8 = 3;
+const POSITION: u8 = 4;
+const PLACE: u8 = 5;
+
+/// The fold of all lanes, in all lanes.
+fn fold_lanes(asm: &mut Assembler, fold: Fold, acc: u8) {
+    const TEMP: u8 = 0;
+    // lanes that are far apart first
+    let steps: &[(Opcode, u8)] = match (asm.vectors, asm.width) {
+        (Vectors::Ymm, Width::W32) => {
+            &[(Opcode::HALVES, 1), (Opcode::PERMUTE, 0x4e), (Opcode::PERMUTE, 0xb1)]
+        }
+        (Vectors::Ymm, Width::W64) => &[(Opcode::HALVES, 1), (Opcode::PERMUTE, 0x05)],
+        (Vectors::Zmm, Width::W32) => &[
+            (Opcode::QUARTERS, 0x4e),
+            (Opcode::QUARTERS, 0xb1),
+            (Opcode::PERMUTE, 0x4e),
+            (Opcode::PERMUTE, 0xb1),
+        ],
+        (Vectors::Zmm, Width::W64) => {
+            &[(Opcode::QUARTERS, 0x4e), (Opcode::QUARTERS, 0xb1), (Opcode::PERMUTE, 0x55)]
+        }
+    };
+    for &(op, imm) in steps {
+        let v = if op == Opcode::PERMUTE { 0 } else { acc };
+        asm.vector(op, TEMP, v, Rm::Reg(acc), Some(imm));
+        combine(asm, fold, acc, Rm::Reg(TEMP));
     }
 }
 
@@ -124,7 +318,9 @@ fn simple(fold: Fold, asm: &Assembler) -> Option<Opcode> {
         (FoldOp::Prod, true) => Opcode::IMUL,
         (FoldOp::Max, true) if !long => Opcode::IMAX,
         (FoldOp::Min, true) if !long => Opcode::IMIN,
-        (FoldOp::Max | FoldOp::Min, _) => return None,
+        (FoldOp::Or, _) => Opcode::OR,
+        (FoldOp::And, _) => Opcode::AND,
+        (FoldOp::Max | FoldOp::Min | FoldOp::ArgMax | FoldOp::ArgMin, _) => return None,
     })
 }
 

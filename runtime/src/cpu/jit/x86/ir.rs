@@ -30,6 +30,23 @@ pub(crate) enum FoldOp {
     Max,
     /// NaN propagates.
     Min,
+    /// Of truth values as 0 and 1.
+    Or,
+    And,
+    /// The largest with the position where it is first; NaN is larger than all others.
+    ArgMax,
+    /// The same of the smallest.
+    ArgMin,
+}
+
+impl Fold {
+    /// The results, which are also the accumulators: an extreme, and its position.
+    pub(crate) fn results(&self) -> usize {
+        match self.op {
+            FoldOp::ArgMax | FoldOp::ArgMin => 2,
+            _ => 1,
+        }
+    }
 }
 
 /// How elements are in memory.
@@ -76,6 +93,8 @@ pub(crate) enum Inst {
     Param(u32),
     /// The next elements of a stream.
     Load(u32, Format),
+    /// The next elements of a stream that lie so many elements apart, as long as lanes.
+    Gather(u32, i32),
     /// The one element of a stream, in every lane.
     Spread(u32),
     /// Writes a stream's elements.
@@ -119,7 +138,11 @@ impl Inst {
 
     pub(crate) fn operands(&self) -> impl Iterator<Item = Node> + use<> {
         let list = match *self {
-            Inst::Const(_) | Inst::Param(_) | Inst::Load(..) | Inst::Spread(_) => [None; 3],
+            Inst::Const(_)
+            | Inst::Param(_)
+            | Inst::Load(..)
+            | Inst::Gather(..)
+            | Inst::Spread(_) => [None; 3],
             Inst::Store(_, _, a)
             | Inst::RoundHalf(a)
             | Inst::Unary(_, _, a)
@@ -158,6 +181,10 @@ pub(crate) mod predicate {
     pub(crate) const LE: u8 = 0x12;
     pub(crate) const UNORDERED: u8 = 0x03;
     pub(crate) const NE: u8 = 0x04;
+    /// Greater, or one is NaN.
+    pub(crate) const NOT_LE: u8 = 0x16;
+    /// Less, or one is NaN.
+    pub(crate) const NOT_GE: u8 = 0x19;
     pub(crate) const ORDERED: u8 = 0x07;
     pub(crate) const GE: u8 = 0x1d;
     pub(crate) const GT: u8 = 0x1e;
@@ -182,9 +209,15 @@ impl Body {
         self.vectors.lanes(self.width)
     }
 
+    /// The results of all reductions.
+    pub(crate) fn results(&self) -> usize {
+        self.folds.iter().map(Fold::results).sum()
+    }
+
     /// Appends an instruction, or finds the same one.
     pub(crate) fn push(&mut self, inst: Inst) -> Node {
-        let pure = !inst.is_effect() && !matches!(inst, Inst::Load(..) | Inst::Spread(_));
+        let reads = matches!(inst, Inst::Load(..) | Inst::Gather(..) | Inst::Spread(_));
+        let pure = !inst.is_effect() && !reads;
         if pure && let Some(&n) = self.seen.get(&inst) {
             return n;
         }
@@ -240,6 +273,9 @@ impl Body {
             (FoldOp::Max, true) => self.iextreme(total, x, true),
             (FoldOp::Min, false) => self.extreme(total, x, false),
             (FoldOp::Min, true) => self.iextreme(total, x, false),
+            (FoldOp::Or, _) => self.ior(total, x),
+            (FoldOp::And, _) => self.iand(total, x),
+            (FoldOp::ArgMax | FoldOp::ArgMin, _) => unreachable!("positions are in registers"),
         }
     }
 

@@ -64,11 +64,12 @@ impl<'b> Lower<'b> {
         frame: u32,
     ) -> Result<Self, OutOfRegisters> {
         let vectors = body.vectors;
-        let accumulators = body.folds.len() * shape.unroll as usize;
+        let finds = body.folds.iter().any(|f| f.results() > 1);
+        let accumulators = body.results() * shape.unroll as usize + usize::from(finds);
         // an instruction may need registers besides the live values: for uniform operands, and for
         // what takes more than one instruction
         let (more, most) = match vectors {
-            Vectors::Ymm => (5, 8),
+            Vectors::Ymm => (5, 9),
             Vectors::Zmm => (3, 20),
         };
         let taken = accumulators + lives.pressure + more;
@@ -137,13 +138,7 @@ impl<'b> Lower<'b> {
             let at = from.expect("only uniform values are hoisted").element;
             self.asm.vector(Opcode::BROADCAST, r, 0, Rm::Lane(at), None);
         }
-        for copy in 0..self.shape.unroll {
-            for (i, fold) in self.body.folds.iter().enumerate() {
-                let r = self.accumulator(copy, i as u32);
-                let at = Address::Pool(self.asm.constant(fold.start));
-                self.asm.vector(Opcode::BROADCAST, r, 0, Rm::Lane(at), None);
-            }
-        }
+        self.begin_folds();
         self.asm.mov_imm(Gpr::RAX, 0);
         self.counted(self.shape.unroll)?;
         if self.shape.single && self.shape.unroll > 1 {
@@ -184,7 +179,7 @@ impl<'b> Lower<'b> {
                 asm.mask_from_edx(TAIL);
             }
             Vectors::Ymm => {
-                let numbers = Address::Pool(asm.lane_numbers());
+                let numbers = Address::Pool(asm.numbers_from(0));
                 let t = TAIL_TRUTH;
                 asm.vex(Opcode::FROM_GPR, false, t, 0, Rm::Reg(Gpr::RSI.0), None);
                 asm.vex(Opcode::SPREAD, true, t, 0, Rm::Reg(t), None);
@@ -204,7 +199,9 @@ impl<'b> Lower<'b> {
         for copy in 0..u {
             self.pass(copy, false)?;
         }
+        self.advance(lanes * u);
         self.asm.add_imm(Gpr::RAX, (lanes * u) as i32);
+        self.advance_gathers(lanes * u);
         self.asm.dec(Gpr::RCX);
         self.asm.jump_not_zero(head);
         self.asm.bind(done);
@@ -271,6 +268,7 @@ impl<'b> Lower<'b> {
                     }
                 }
             }
+            Inst::Gather(s, stride) => self.gather(regs, me, (s, stride), copy, tail)?,
             Inst::Spread(s) => {
                 let r = regs.define(asm, me, inst.operands())?;
                 let at = Address::Base(STREAMS[s as usize], 0);

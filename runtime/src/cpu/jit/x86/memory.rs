@@ -1,8 +1,10 @@
-//! Elements in memory that are not as long as lanes: bytes, 16-bit integers, `f16`.
+//! Elements in memory that are not as long as lanes: bytes, 16-bit integers, `f16`; and those that are
+//! not neighbours.
 
-use super::encode::{Address, Conversion, Gpr, Mask, Rm};
-use super::ir::{Format, Inst};
-use super::lower::{Lower, STREAMS, TAIL};
+use super::encode::{Address, Conversion, Gpr, Mask, Opcode, Rm};
+use super::ir::{Format, Inst, Node};
+use super::lower::{Lower, STREAMS, TAIL, TAIL_TRUTH};
+use super::regalloc::{OutOfRegisters, Registers};
 use super::vectors::Vectors;
 use crate::cpu::math::Width;
 
@@ -35,6 +37,62 @@ impl Lower<'_> {
             }
         }
         self.asm.mov_imm(Gpr::RAX, 0);
+    }
+
+    /// `me <- ` elements of a stream that lie apart. Its register is at the first of a step.
+    pub(super) fn gather(
+        &mut self,
+        regs: &mut Registers<'_>,
+        me: Node,
+        (stream, stride): (u32, i32),
+        copy: u32,
+        tail: bool,
+    ) -> Result<(), OutOfRegisters> {
+        let lanes = self.body.lanes();
+        let shift = Format::Lanes.shift(self.body.width);
+        let asm = &mut self.asm;
+        let places: Vec<i64> = (0..lanes).map(|k| i64::from(k) * i64::from(stride)).collect();
+        let places = Address::Pool(asm.lane_words(&places));
+        let index = regs.fresh(asm)?;
+        asm.vector(Opcode::LOAD, index, 0, Rm::Mem(places), None);
+        let offset = (copy * lanes) as i32 * stride * (1 << shift);
+        let at =
+            |i: u8| Rm::Lane(Address::Indexed(STREAMS[stream as usize], Gpr(i), shift, offset));
+        match asm.vectors {
+            Vectors::Zmm => {
+                let r = regs.define(asm, me, std::iter::empty())?;
+                let k = regs.define_mask(None)?;
+                match tail {
+                    true => asm.mask_op(0x41, k, TAIL, TAIL),
+                    false => asm.mask_op(0x46, k, k, k),
+                }
+                asm.vector(Opcode::XOR, r, r, Rm::Reg(r), None);
+                asm.evex(Opcode::GATHER, Mask::Merge(k), r, index & 16, at(index & 15), None);
+            }
+            Vectors::Ymm => {
+                let lanes = regs.fresh(asm)?;
+                let r = regs.define(asm, me, std::iter::empty())?;
+                match tail {
+                    true => asm.vector(Opcode::MOVE, lanes, 0, Rm::Reg(TAIL_TRUTH), None),
+                    false => asm.vector(Opcode::IEQ, lanes, lanes, Rm::Reg(lanes), None),
+                }
+                asm.vector(Opcode::XOR, r, r, Rm::Reg(r), None);
+                asm.vex(Opcode::GATHER, true, r, lanes, at(index), None);
+                regs.give_back(lanes);
+            }
+        }
+        regs.give_back(index);
+        Ok(())
+    }
+
+    /// Moves the registers of such streams past the elements of a step.
+    pub(super) fn advance_gathers(&mut self, elements: u32) {
+        let shift = Format::Lanes.shift(self.body.width);
+        for inst in &self.body.insts {
+            if let Inst::Gather(s, stride) = *inst {
+                self.asm.add_imm(STREAMS[s as usize], elements as i32 * stride * (1 << shift));
+            }
+        }
     }
 
     /// Where elements of the tail are on the stack.

@@ -8,14 +8,15 @@
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `encode` | instruction encoding |
+//! | `opcodes`, `encode` | instructions, and how they are encoded |
 //! | `ir` | the body, which the math functions record themselves into |
 //! | `memory` | elements that are shorter than lanes |
 //! | `regalloc` | registers by linear scan |
 //! | `lower`, `folds` | loops, masks, constants; accumulators |
 //! | `stage` | which stages qualify |
 //! | `columns` | kernels whose stages go over the rows of many columns |
-//! | `translate` | the instructions of a stage as a body |
+//! | `rows` | kernels that reduce rows, several of them at once |
+//! | `translate`, `operations` | the instructions of a stage as a body |
 //! | `vectors` | the registers: AVX2's or AVX-512's |
 
 mod columns;
@@ -24,7 +25,10 @@ mod folds;
 mod ir;
 mod lower;
 mod memory;
+mod opcodes;
+mod operations;
 mod regalloc;
+mod rows;
 mod stage;
 mod translate;
 mod vectors;
@@ -37,6 +41,7 @@ mod tests_lanes;
 use straightline_passes::schedule::loops::Val;
 
 pub(super) use columns::columns_of;
+pub(super) use rows::rows_of;
 pub(super) use stage::strip_of;
 pub(super) use vectors::Vectors;
 
@@ -59,10 +64,19 @@ pub(super) struct Strip {
     pub(super) chains: i64,
 }
 
+/// The strip of the first stage of a kernel for several rows at once. The stage's own, for one row,
+/// has as many chains of additions for a row.
+#[derive(Clone, Debug)]
+pub(super) struct Rows {
+    pub(super) count: i64,
+    pub(super) strip: Strip,
+}
+
 /// Elements that a strip goes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stream {
-    /// Those of a load or store, so many rows after the current one.
+    /// Those of a load or store, so many rows after the current one: rows of the stage if it goes over
+    /// columns, of the grid otherwise.
     Access { inst: usize, row: i64 },
     /// The finished reductions of the columns, of an instruction of an earlier stage.
     Carry { stage: usize, inst: usize },

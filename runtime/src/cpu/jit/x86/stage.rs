@@ -1,5 +1,6 @@
 //! A stage as a strip, if it qualifies: values are of one width (truth values of any), accesses run
-//! along the vectorised axis with unit stride or stay where they are, and nothing needs a call.
+//! along the vectorised axis with unit stride or stay where they are, or read elements as long as
+//! lanes that lie apart, and nothing needs a call.
 
 use super::Strip;
 use super::ir::{Body, Inst};
@@ -12,6 +13,13 @@ use straightline_passes::schedule::loops::Vectorize;
 
 /// Shorter rows stay with Cranelift.
 const MIN_EXTENT: i64 = 16;
+/// And those of a stage's own axis, whose loops in Cranelift begin and end for each of them.
+const fn min_stage(vectors: Vectors) -> i64 {
+    match vectors {
+        Vectors::Zmm => 10,
+        Vectors::Ymm => 12,
+    }
+}
 /// How many vectors a step may have.
 const UNROLL: [u32; 3] = [4, 2, 1];
 /// Longer bodies do so too.
@@ -33,8 +41,8 @@ pub(crate) fn strip_of(
         Vectorize::Stage => stage.axes.last()?,
         _ => return None,
     };
-    let cut = facts.scalar_only || !facts.parts.is_empty();
-    if sizes.hint(axis.extent) < MIN_EXTENT || cut || !in_place_only(stage) {
+    let long = kernel.vectorize == Vectorize::Stage || sizes.hint(axis.extent) >= MIN_EXTENT;
+    if !long || !in_loops(stage, facts, axis, sizes, vectors) {
         return None;
     }
     let mut t = Translate::new(kernel, s, facts, axis.id, vectors);
@@ -42,9 +50,33 @@ pub(crate) fn strip_of(
     code(t, axis, sizes)
 }
 
+/// Whether a stage's loop over `axis` has the form that strips have.
+pub(super) fn in_loops(
+    stage: &Stage,
+    facts: &StageFacts,
+    axis: &Axis,
+    sizes: &Sizes,
+    vectors: Vectors,
+) -> bool {
+    // positions are counted in lanes
+    let counts = |n: i64| n < i64::from(i32::MAX);
+    let finds = stage.body.iter().any(|i| matches!(i.op, Op::ArgReduce { .. }));
+    sizes.hint(axis.extent) >= min_stage(vectors)
+        && facts.parts.is_empty()
+        && in_place_only(stage)
+        && (!finds || sizes.ask(axis.extent, counts))
+}
+
 /// The strip of a translated stage.
-pub(super) fn code(t: Translate<'_>, axis: &Axis, sizes: &Sizes) -> Option<Strip> {
-    let Translate { mut body, streams, params, .. } = t;
+pub(super) fn code(mut t: Translate<'_>, axis: &Axis, sizes: &Sizes) -> Option<Strip> {
+    complete(&mut t)?;
+    let code = lowered(&t.body, axis, sizes)?;
+    Some(strip(t, code))
+}
+
+/// Completes the body of a translated stage, if it can be a strip.
+pub(super) fn complete(t: &mut Translate<'_>) -> Option<()> {
+    let Translate { body, streams, params, .. } = t;
     if body.unsupported
         || body.insts.len() > MAX_BODY
         || !body.insts.iter().any(Inst::is_effect)
@@ -54,19 +86,31 @@ pub(super) fn code(t: Translate<'_>, axis: &Axis, sizes: &Sizes) -> Option<Strip
     }
     body.streams = streams.len() as u32;
     body.params = params.len() as u32;
-    Some(Strip {
-        code: lowered(&body, axis, sizes)?,
+    Some(())
+}
+
+/// The strip that has this code.
+pub(super) fn strip(t: Translate<'_>, code: Vec<u8>) -> Strip {
+    let Translate { body, streams, params, .. } = t;
+    Strip {
+        code,
         number: 0,
         streams,
         params,
         folds: body.folds.len(),
         chains: i64::from(UNROLL[0] * body.lanes()),
-    })
+    }
 }
 
 /// The code of a body for so many elements as an axis has, or a part of them that is a multiple of
 /// every step.
 pub(super) fn lowered(body: &Body, axis: &Axis, sizes: &Sizes) -> Option<Vec<u8>> {
+    // fewer copies where there are not enough registers
+    steps(body, axis, sizes).find_map(|u| lowered_by(body, axis, u))
+}
+
+/// The numbers of vectors that a step of a body may have, the best first.
+pub(super) fn steps(body: &Body, axis: &Axis, sizes: &Sizes) -> impl Iterator<Item = u32> + use<> {
     let wish = match body.insts.len() {
         0..=10 => 4,
         11..=24 => 2,
@@ -74,14 +118,19 @@ pub(super) fn lowered(body: &Body, axis: &Axis, sizes: &Sizes) -> Option<Vec<u8>
     };
     let lanes = i64::from(body.lanes());
     let extent = sizes.hint(axis.extent);
-    let shape = |unroll: u32| Shape {
+    let fits = move |u: &u32| *u == 1 || *u <= wish && extent >= lanes * i64::from(*u);
+    UNROLL.into_iter().filter(fits)
+}
+
+/// The code of a body in steps of so many vectors; `None` if there are not enough registers.
+pub(super) fn lowered_by(body: &Body, axis: &Axis, unroll: u32) -> Option<Vec<u8>> {
+    let lanes = i64::from(body.lanes());
+    let shape = Shape {
         unroll,
         single: axis.extent.fixed().is_none_or(|n| n / lanes % i64::from(unroll) != 0),
         tail: axis.extent.fixed().is_none_or(|n| n % lanes != 0),
     };
-    let fits = |u: &u32| *u == 1 || *u <= wish && extent >= lanes * i64::from(*u);
-    // fewer copies where there are not enough registers
-    UNROLL.into_iter().filter(fits).find_map(|u| lower(body, shape(u)).ok())
+    lower(body, shape).ok()
 }
 
 /// Whether memory that the stage both reads and writes is read only at the element that is written.

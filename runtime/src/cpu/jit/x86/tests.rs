@@ -230,7 +230,7 @@ fn memory_operands_of_short_vectors() {
             let second = Address::Pool(a.constant(9));
             assert_eq!((first, a.constant(7)), (0, 0));
             a.vector(Opcode::CMP, 2, 1, Rm::Mem(second), Some(0x1e));
-            let numbers = Address::Pool(a.lane_numbers());
+            let numbers = Address::Pool(a.numbers_from(0));
             a.vector(Opcode::IGT, 15, 15, Rm::Mem(numbers), None);
         },
     );

@@ -302,3 +302,37 @@ fn elements_are_copied_one_by_one() {
         },
     );
 }
+
+#[test]
+fn lanes_from_addresses_of_their_own() {
+    let at = |b, i, scale, d| Rm::Lane(Address::Indexed(Gpr(b), Gpr(i), scale, d));
+    check_with(
+        Vectors::Zmm,
+        &[
+            "vgatherdps zmm1,k2,[r8+zmm3*4]",
+            "vgatherdps zmm20,k7,[rbp+zmm31*4+80h]",
+            "vgatherdps zmm9,k1,[r13+zmm12*4-0D05h]",
+            "kxnorw k3,k3,k3",
+        ],
+        |a| {
+            a.evex(Opcode::GATHER, Mask::Merge(2), 1, 0, at(8, 3, 2, 0), None);
+            a.evex(Opcode::GATHER, Mask::Merge(7), 20, 16, at(5, 15, 2, 128), None);
+            a.evex(Opcode::GATHER, Mask::Merge(1), 9, 0, at(13, 12, 2, -0xd05), None);
+            a.mask_op(0x46, 3, 3, 3);
+        },
+    );
+    check_lanes(Vectors::Zmm, Width::W64, &["vgatherqpd zmm17,k2,[r8+zmm20*8+40h]"], |a| {
+        a.evex(Opcode::GATHER, Mask::Merge(2), 17, 16, at(8, 4, 3, 64), None)
+    });
+    check_with(
+        Vectors::Ymm,
+        &["vgatherdps ymm1,[r8+ymm3*4],ymm2", "vgatherdps ymm9,[r13+ymm12*4+80h],ymm15"],
+        |a| {
+            a.vex(Opcode::GATHER, true, 1, 2, at(8, 3, 2, 0), None);
+            a.vex(Opcode::GATHER, true, 9, 15, at(13, 12, 2, 128), None);
+        },
+    );
+    check_lanes(Vectors::Ymm, Width::W64, &["vgatherqpd ymm1,[rbx+ymm3*8+8],ymm2"], |a| {
+        a.vex(Opcode::GATHER, true, 1, 2, at(3, 3, 3, 8), None);
+    });
+}

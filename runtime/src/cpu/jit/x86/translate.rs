@@ -1,16 +1,16 @@
 //! The instructions of a stage as a body.
 
 use super::Stream;
-use super::encode::Opcode;
-use super::ir::{Body, Fold, FoldOp, Format, Inst, Logic, Node, predicate};
+use super::ir::{Body, Fold, FoldOp, Format, Inst, Node};
 use super::vectors::Vectors;
-use crate::cpu::jit::analyse::StageFacts;
+use crate::cpu::jit::analyse::{StageFacts, operands};
 use crate::cpu::jit::sizes::{Index, Kernel, Op, Size, Stage};
-use crate::cpu::math::{Fn1, Fn2, Prims, Width};
+use crate::cpu::math::{Prims, Width};
 use straightline_passes::ir::{DType, Scalar};
-use straightline_passes::schedule::loops::{
-    AxisId, BinaryOp, CompareOp, Mem, ReduceOp, UnaryOp, Val, Vectorize,
-};
+use straightline_passes::schedule::loops::{AxisId, Mem, ReduceOp, Val, Vectorize};
+
+/// Elements farther apart stay with Cranelift: the addresses of a step are offsets of 32 bits.
+const MAX_STRIDE: i64 = 1 << 20;
 
 /// Where the results of reductions are.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub(super) struct Translate<'k> {
     /// By instruction.
     nodes: Vec<Option<Node>>,
     results: Results,
-    /// The row after the current one that is being translated.
+    /// The row after the current one, along the stage or along the grid, that is being translated.
     row: i64,
 }
 
@@ -46,7 +46,9 @@ impl<'k> Translate<'k> {
         vectors: Vectors,
     ) -> Translate<'k> {
         let stage = &kernel.stages[s];
-        let varying = stage.body.iter().zip(&facts.invariant).filter(|i| !i.1);
+        // positions are as wide as what they are positions of
+        let varying = (stage.body.iter().zip(&facts.invariant))
+            .filter(|(i, invariant)| !**invariant && !matches!(i.op, Op::ArgReduce { .. }));
         let width = width_of(varying.map(|i| i.0.dtype));
         Translate {
             body: Body::new(vectors, width),
@@ -93,6 +95,32 @@ impl<'k> Translate<'k> {
             }
         }
         Some(())
+    }
+
+    /// All instructions for each of some neighbouring grid points along `axis`, each of which has
+    /// reductions of its own. What is the same for all of them is there once.
+    pub(super) fn grid_rows(&mut self, rows: i64, axis: AxisId) -> Option<()> {
+        let mut same: Vec<bool> = Vec::new();
+        for inst in &self.stage.body {
+            let all = operands(&inst.op).iter().all(|v| same[v.0 as usize]);
+            same.push(match &inst.op {
+                Op::Store { .. } | Op::Update { .. } => return None,
+                Op::Reduce(..) | Op::ArgReduce { .. } | Op::Carry { .. } => false,
+                Op::Load { index, .. } => all && index.term(axis).is_none(),
+                Op::AxisIndex(a) => *a != axis,
+                _ => all,
+            });
+        }
+        for row in 0..rows {
+            self.row = row;
+            for i in (0..self.stage.body.len()).filter(|i| !self.facts.invariant[*i]) {
+                if row > 0 && same[i] {
+                    continue;
+                }
+                self.inst(i)?;
+            }
+        }
+        self.params.iter().all(|v| same[v.0 as usize]).then_some(())
     }
 
     fn open(&mut self, stream: Stream) -> u32 {
@@ -159,24 +187,25 @@ impl<'k> Translate<'k> {
         (self.dtype(v) == dtype).then(|| self.get(v)).flatten()
     }
 
-    /// An access that runs along the lanes, or one that is the same in all of them.
-    fn stream(&mut self, i: usize, mem: Mem, index: &Index) -> Option<(u32, bool)> {
+    /// An access that is the same in all lanes, or moves along them: the stream, and how many
+    /// elements it moves from one to the next.
+    fn stream(&mut self, i: usize, mem: Mem, index: &Index) -> Option<(u32, i64)> {
         let uniform = index.dynamic.iter().all(|d| self.facts.invariant[d.0.0 as usize]);
         let lanes_apart = self.grid && matches!(mem, Mem::Scratch(_));
-        let runs = match index.term(self.lanes) {
-            Some(Size::Fixed(1)) => true,
-            None => false,
+        let moves = match index.term(self.lanes) {
+            Some(Size::Fixed(n)) if n.abs() < MAX_STRIDE => n,
+            None => 0,
             _ => return None,
         };
         if !uniform || lanes_apart {
             return None;
         }
-        Some((self.open(Stream::Access { inst: i, row: self.row }), runs))
+        Some((self.open(Stream::Access { inst: i, row: self.row }), moves))
     }
 
     /// An access that runs along the lanes.
     fn running(&mut self, i: usize, mem: Mem, index: &Index) -> Option<u32> {
-        self.stream(i, mem, index).filter(|s| s.1).map(|s| s.0)
+        self.stream(i, mem, index).filter(|s| s.1 == 1).map(|s| s.0)
     }
 
     /// Elements of a stream as values.
@@ -205,7 +234,7 @@ impl<'k> Translate<'k> {
     }
 
     /// Rounds or wraps a result to the range of its dtype.
-    fn wrap(&mut self, v: Node, dtype: DType) -> Node {
+    pub(super) fn wrap(&mut self, v: Node, dtype: DType) -> Node {
         let b = &mut self.body;
         let mut signed = |bits: u32| {
             let high = b.ishl(v, 32 - bits);
@@ -228,15 +257,16 @@ impl<'k> Translate<'k> {
         let stage = self.stage;
         let inst = &stage.body[i];
         let d = inst.dtype;
-        if !fits(d, self.body.width) {
+        if !fits(d, self.body.width) && !matches!(inst.op, Op::ArgReduce { .. }) {
             return None;
         }
         let node = match &inst.op {
             Op::Load { mem, index } => {
-                let (s, runs) = self.stream(i, *mem, index)?;
-                match (runs, format(d)) {
-                    (true, _) => self.load(s, d),
-                    (false, Format::Lanes) => self.body.push(Inst::Spread(s)),
+                let (s, moves) = self.stream(i, *mem, index)?;
+                match (moves, format(d)) {
+                    (1, _) => self.load(s, d),
+                    (0, Format::Lanes) => self.body.push(Inst::Spread(s)),
+                    (n, Format::Lanes) => self.body.push(Inst::Gather(s, n as i32)),
                     _ => return None,
                 }
             }
@@ -291,34 +321,49 @@ impl<'k> Translate<'k> {
                     _ => self.body.select(m, x, y),
                 }
             }
-            Op::Carry { stage, value } if self.grid && d != DType::Bool => {
+            Op::Carry { stage, value } if self.grid => {
                 let s = self.open(Stream::Carry { stage: *stage as usize, inst: value.0 as usize });
                 let n = self.body.push(Inst::Load(s, Format::Lanes));
-                self.wrap(n, d)
-            }
-            Op::Reduce(op, v) if d != DType::Bool => {
-                let x = self.of(*v, d)?;
-                let fold = fold_of(*op, d)?;
-                let k = self.facts.reduces.iter().position(|r| *r == i)?;
-                match &mut self.results {
-                    Results::Folded => {
-                        // there is no instruction for the product of 64-bit integers
-                        if fold.int && fold.op == FoldOp::Prod && self.body.short_of_integers() {
-                            return None;
-                        }
-                        self.body.folds.push(fold);
-                        self.body.push(Inst::Accumulate(k as u32, fold, x))
-                    }
-                    Results::Columns(totals) => {
-                        totals[k] = self.body.folded(fold, totals[k], x);
-                        totals[k]
-                    }
+                match d {
+                    DType::Bool => self.nonzero(n),
+                    _ => self.wrap(n, d),
                 }
+            }
+            Op::Reduce(op, v) => {
+                let x = self.of(*v, d)?;
+                let x = if d == DType::Bool { self.as_integer(x) } else { x };
+                self.reduced(i, fold_of(*op, d)?, x)?
+            }
+            Op::ArgReduce { max, value } => {
+                let of = self.dtype(*value);
+                let x = self.get(*value).filter(|_| of != DType::Bool)?;
+                self.reduced(i, arg_fold_of(*max, of)?, x)?
             }
             _ => return None,
         };
         self.nodes[i] = Some(node);
         Some(())
+    }
+
+    /// Takes a value into the reduction of instruction `i`.
+    fn reduced(&mut self, i: usize, fold: Fold, x: Node) -> Option<Node> {
+        let k = self.facts.reduces.iter().position(|r| *r == i)?;
+        match &mut self.results {
+            Results::Folded => {
+                // there is no instruction for the product of 64-bit integers
+                if fold.int && fold.op == FoldOp::Prod && self.body.short_of_integers() {
+                    return None;
+                }
+                self.body.folds.push(fold);
+                let k = k + self.row as usize * self.facts.reduces.len();
+                Some(self.body.push(Inst::Accumulate(k as u32, fold, x)))
+            }
+            Results::Columns(totals) if fold.results() == 1 => {
+                totals[k] = self.body.folded(fold, totals[k], x);
+                Some(totals[k])
+            }
+            Results::Columns(_) => None,
+        }
     }
 
     fn cast(&mut self, v: Val, to: DType) -> Option<Node> {
@@ -345,197 +390,6 @@ impl<'k> Translate<'k> {
         };
         let exact = from.is_half() && to == DType::F32;
         Some(if exact { r } else { self.wrap(r, to) })
-    }
-
-    fn is_zero(&mut self, x: Node, dtype: DType) -> Node {
-        if dtype.is_floating() {
-            let zero = self.body.f(0.0);
-            return self.body.eq(x, zero);
-        }
-        let zero = self.body.i(0);
-        self.body.ieq(x, zero)
-    }
-
-    /// An element combined with a new one.
-    fn updated(&mut self, op: ReduceOp, old: Node, new: Node) -> Option<Node> {
-        let b = &mut self.body;
-        let beyond = match op {
-            ReduceOp::Sum => return Some(b.add(old, new)),
-            ReduceOp::Prod => return Some(b.mul(old, new)),
-            ReduceOp::Max => b.lt(old, new),
-            ReduceOp::Min => b.gt(old, new),
-            ReduceOp::Any | ReduceOp::All => return None,
-        };
-        let nan = b.is_nan(new);
-        let takes = b.or(beyond, nan);
-        Some(b.select(takes, new, old))
-    }
-
-    /// A unary operation; `dtype` is that of the operand.
-    fn unary(&mut self, op: UnaryOp, x: Node, dtype: DType) -> Option<Node> {
-        if op == UnaryOp::LogicalNot && dtype != DType::Bool {
-            return Some(self.is_zero(x, dtype));
-        }
-        let b = &mut self.body;
-        if dtype == DType::Bool {
-            return Some(match op {
-                UnaryOp::LogicalNot | UnaryOp::BitwiseNot => b.not(x),
-                _ => return None,
-            });
-        }
-        if !dtype.is_floating() {
-            let zero = b.i(0);
-            let r = match op {
-                UnaryOp::Neg => b.isub(zero, x),
-                UnaryOp::Abs => {
-                    let minus = b.isub(zero, x);
-                    b.iextreme(x, minus, true)
-                }
-                UnaryOp::Sign => {
-                    let (one, minus) = (b.i(1), b.i(-1));
-                    let low = b.iextreme(x, one, false);
-                    b.iextreme(low, minus, true)
-                }
-                UnaryOp::Relu => b.iextreme(x, zero, true),
-                UnaryOp::BitwiseNot => {
-                    let ones = b.i(-1);
-                    b.ixor(x, ones)
-                }
-                _ => return None,
-            };
-            return Some(self.wrap(r, dtype));
-        }
-        if let Some(f) = Fn1::of(op) {
-            let r = f.build(b, x);
-            return Some(self.wrap(r, dtype));
-        }
-        Some(match op {
-            UnaryOp::Neg => b.neg(x),
-            UnaryOp::Abs => b.abs(x),
-            UnaryOp::Sqrt => {
-                let r = b.sqrt(x);
-                self.wrap(r, dtype)
-            }
-            UnaryOp::Floor => b.floor(x),
-            UnaryOp::Ceil => b.ceil(x),
-            UnaryOp::Trunc => b.trunc(x),
-            UnaryOp::Round => b.round_even(x),
-            UnaryOp::Relu => {
-                let zero = b.f(0.0);
-                b.extreme(x, zero, true)
-            }
-            UnaryOp::IsNan => b.is_nan(x),
-            UnaryOp::IsInf => {
-                let a = b.abs(x);
-                let inf = b.f(f64::INFINITY);
-                b.eq(a, inf)
-            }
-            _ => return None,
-        })
-    }
-
-    fn binary(&mut self, op: BinaryOp, x: Node, y: Node, dtype: DType) -> Option<Node> {
-        let b = &mut self.body;
-        let r = match op {
-            BinaryOp::Add => b.add(x, y),
-            BinaryOp::Sub => b.sub(x, y),
-            BinaryOp::Mul => b.mul(x, y),
-            BinaryOp::Div => b.div(x, y),
-            BinaryOp::TruncDiv => {
-                let q = b.div(x, y);
-                b.trunc(q)
-            }
-            BinaryOp::Maximum => return Some(b.extreme(x, y, true)),
-            BinaryOp::Minimum => return Some(b.extreme(x, y, false)),
-            BinaryOp::Atan2 => Fn2::Atan2.build(b, x, y),
-            _ => return None,
-        };
-        Some(self.wrap(r, dtype))
-    }
-
-    fn integers(&mut self, op: BinaryOp, x: Node, y: Node, dtype: DType) -> Option<Node> {
-        let b = &mut self.body;
-        let r = match op {
-            BinaryOp::Add => b.iadd(x, y),
-            BinaryOp::Sub => b.isub(x, y),
-            BinaryOp::Mul => b.imul(x, y),
-            BinaryOp::Maximum => b.iextreme(x, y, true),
-            BinaryOp::Minimum => b.iextreme(x, y, false),
-            BinaryOp::BitwiseAnd => b.iand(x, y),
-            BinaryOp::BitwiseOr => b.ior(x, y),
-            BinaryOp::BitwiseXor => b.ixor(x, y),
-            // a narrow number is wrapped afterwards: what goes beyond it is lost all the same
-            BinaryOp::ShiftLeft => b.shift_by(Opcode::SHIFT_LEFT_BY, x, y)?,
-            BinaryOp::ShiftRight if dtype == DType::U8 => {
-                b.shift_by(Opcode::SHIFT_RIGHT_BY, x, y)?
-            }
-            BinaryOp::ShiftRight => b.shift_by(Opcode::SHIFT_SIGNED_BY, x, y)?,
-            _ => return None,
-        };
-        Some(self.wrap(r, dtype))
-    }
-
-    fn logic(&mut self, op: BinaryOp, x: Node, y: Node) -> Option<Node> {
-        let b = &mut self.body;
-        Some(match op {
-            BinaryOp::LogicalAnd | BinaryOp::BitwiseAnd | BinaryOp::Mul | BinaryOp::Minimum => {
-                b.and(x, y)
-            }
-            BinaryOp::LogicalOr | BinaryOp::BitwiseOr | BinaryOp::Add | BinaryOp::Maximum => {
-                b.or(x, y)
-            }
-            BinaryOp::LogicalXor | BinaryOp::BitwiseXor => b.mask_op(Logic::Xor, x, y),
-            _ => return None,
-        })
-    }
-
-    fn compare(&mut self, op: CompareOp, x: Node, y: Node, dtype: DType) -> Node {
-        let b = &mut self.body;
-        if dtype.is_floating() {
-            let p = match op {
-                CompareOp::Eq => predicate::EQ,
-                CompareOp::Ne => predicate::NE,
-                CompareOp::Lt => predicate::LT,
-                CompareOp::Le => predicate::LE,
-                CompareOp::Gt => predicate::GT,
-                CompareOp::Ge => predicate::GE,
-            };
-            return b.compare(p, x, y);
-        }
-        if dtype == DType::Bool {
-            let differ = |b: &mut Body| b.mask_op(Logic::Xor, x, y);
-            // the larger one is true and the other is not
-            let above = |b: &mut Body, x: Node, y: Node| {
-                let not = b.not(y);
-                b.and(x, not)
-            };
-            return match op {
-                CompareOp::Ne => differ(b),
-                CompareOp::Eq => {
-                    let n = differ(b);
-                    b.not(n)
-                }
-                CompareOp::Lt => above(b, y, x),
-                CompareOp::Gt => above(b, x, y),
-                CompareOp::Le => {
-                    let n = above(b, x, y);
-                    b.not(n)
-                }
-                CompareOp::Ge => {
-                    let n = above(b, y, x);
-                    b.not(n)
-                }
-            };
-        }
-        let (r, not) = match op {
-            CompareOp::Eq => (b.ieq(x, y), false),
-            CompareOp::Ne => (b.ieq(x, y), true),
-            CompareOp::Lt => (b.ilt(x, y), false),
-            CompareOp::Ge => (b.ilt(x, y), true),
-            CompareOp::Gt => (b.ilt(y, x), false),
-            CompareOp::Le => (b.ilt(y, x), true),
-        };
-        if not { b.not(r) } else { r }
     }
 }
 
@@ -572,6 +426,15 @@ fn format(dtype: DType) -> Format {
 
 /// How a reduction to a dtype takes an element in.
 pub(super) fn fold_of(op: ReduceOp, dtype: DType) -> Option<Fold> {
+    use ReduceOp::{All, Any, Max, Min, Prod, Sum};
+    if dtype == DType::Bool {
+        let (op, start) = match op {
+            Any | Max => (FoldOp::Or, 0),
+            All | Min => (FoldOp::And, 1),
+            Sum | Prod => return None,
+        };
+        return Some(Fold { op, int: true, start });
+    }
     let (least, most) = match dtype {
         DType::U8 => (0, 255),
         DType::I8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
@@ -580,11 +443,11 @@ pub(super) fn fold_of(op: ReduceOp, dtype: DType) -> Option<Fold> {
         _ => (i64::MIN, i64::MAX),
     };
     let (op, float, int) = match op {
-        ReduceOp::Sum => (FoldOp::Sum, 0.0, 0),
-        ReduceOp::Prod => (FoldOp::Prod, 1.0, 1),
-        ReduceOp::Max => (FoldOp::Max, f64::NEG_INFINITY, least),
-        ReduceOp::Min => (FoldOp::Min, f64::INFINITY, most),
-        ReduceOp::Any | ReduceOp::All => return None,
+        Sum => (FoldOp::Sum, 0.0, 0),
+        Prod => (FoldOp::Prod, 1.0, 1),
+        Max => (FoldOp::Max, f64::NEG_INFINITY, least),
+        Min => (FoldOp::Min, f64::INFINITY, most),
+        Any | All => return None,
     };
     let start = match dtype {
         DType::F64 => f64::to_bits(float),
@@ -592,4 +455,13 @@ pub(super) fn fold_of(op: ReduceOp, dtype: DType) -> Option<Fold> {
         _ => int as u64,
     };
     Some(Fold { op, int: !dtype.is_floating(), start })
+}
+
+/// How the position of the first largest (smallest) element is found.
+fn arg_fold_of(max: bool, dtype: DType) -> Option<Fold> {
+    let (like, op) = match max {
+        true => (ReduceOp::Max, FoldOp::ArgMax),
+        false => (ReduceOp::Min, FoldOp::ArgMin),
+    };
+    Some(Fold { op, ..fold_of(like, dtype)? })
 }
