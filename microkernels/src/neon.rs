@@ -184,9 +184,11 @@ impl Vector for Neon64 {
 
 macro_rules! functions {
     ($tile:ident, $dot:ident, $t:ty, $v:ty) => {
-        unsafe fn $tile<const R: usize, const P: usize, const TAIL: bool>(t: &Tile<$t>) {
+        unsafe fn $tile<const R: usize, const P: usize, const TAIL: bool, const COPY: bool>(
+            t: &Tile<$t>,
+        ) {
             // SAFETY: the caller's contract; every AArch64 has NEON.
-            unsafe { super::tile::<$v, R, P, TAIL>(t) }
+            unsafe { super::tile::<$v, R, P, TAIL, COPY>(t) }
         }
         unsafe fn $dot<const R: usize, const C: usize>(d: &Dot<$t>) {
             // SAFETY: as above.
@@ -201,8 +203,8 @@ functions!(tile_neon64, dot_neon64, f64, Neon64);
 kernels!(
     /// `f32` for NEON.
     NEON_F32, f32, Neon32, tile_neon32, dot_neon32,
-    one: [1 2 3 4 5 6 7 8 9 10 11 12], two: [1 2 3 4 5 6], four: [1 2 3], dot: [1 2 3], dot8: [1]);
+    one: [1 2 3 4 5 6 7 8 9 10 11 12], copy: [7 8 9 10 11 12], two: [1 2 3 4 5 6], four: [1 2 3], dot: [1 2 3], dot8: [1]);
 kernels!(
     /// `f64` for NEON.
     NEON_F64, f64, Neon64, tile_neon64, dot_neon64,
-    one: [1 2 3 4 5 6 7 8 9 10 11 12], two: [1 2 3 4 5 6], four: [1 2 3], dot: [1 2 3], dot8: [1]);
+    one: [1 2 3 4 5 6 7 8 9 10 11 12], copy: [7 8 9 10 11 12], two: [1 2 3 4 5 6], four: [1 2 3], dot: [1 2 3], dot8: [1]);

@@ -61,6 +61,27 @@ pub struct PairTile {
     pub resume: bool,
 }
 
+/// One call of [`PairKernels::few`]: a block of 32 steps of one row, or fewer at the end, and 64
+/// columns at most.
+#[derive(Clone, Copy)]
+pub struct RowBlock {
+    /// The row, in f32.
+    pub a: *const f32,
+    /// The first of the steps' rows of the right factor, whose columns are contiguous.
+    pub b: *const u16,
+    /// From one of them to the next, in elements.
+    pub b_row: isize,
+    /// Columns that are read later, which each step asks the memory for; they need not be valid.
+    pub ask: *const u16,
+    /// Steps: 32, if more follow.
+    pub steps: usize,
+    /// Columns.
+    pub cols: usize,
+    /// Room for 64 sums, to which those of the block are added: 32 of even and odd columns after
+    /// one another, sixteen each, twice.
+    pub c: *mut f32,
+}
+
 /// The functions of one instruction set.
 pub struct PairKernels {
     /// Its name.
@@ -89,6 +110,20 @@ pub struct PairKernels {
     ///
     /// Between `enter` and `leave`; the factors hold the blocks, `c` the rows that are written.
     pub tile: unsafe fn(&PairTile),
+    /// Computes the sums of a few rows by a right factor that is not copied, for each block that it
+    /// is given, to the same bits as `tile`.
+    ///
+    /// # Safety
+    ///
+    /// The machine has the instructions; the blocks are valid.
+    pub few: Option<unsafe fn(&mut dyn Iterator<Item = RowBlock>)>,
+    /// Sums in the order of their columns from those of [`RowBlock::c`].
+    ///
+    /// # Safety
+    ///
+    /// The machine has the instructions; both sides have a multiple of 64 elements, and are apart or
+    /// the same.
+    pub sort: unsafe fn(*mut f32, usize),
     /// Copies the left factor, each `height` rows to a panel of `blocks(cols)` blocks.
     ///
     /// # Safety

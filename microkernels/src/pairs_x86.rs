@@ -1,6 +1,7 @@
 //! The kernels of bf16 for x86: AMX, and AVX512_BF16.
 
 use super::pairs::{COLUMNS, PairKernels, PairTile, RIGHT, STEPS, Source, blocks};
+use super::pairs_rows::{few_rows, sort};
 use super::unroll;
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -17,6 +18,8 @@ pub static AMX_BF16: PairKernels = PairKernels {
     enter: configure,
     leave: release,
     tile: tile_amx,
+    few: Some(few_rows),
+    sort,
     pack_left: left::<32>,
     pack_right: right,
     narrow,
@@ -33,6 +36,8 @@ pub static AVX512_BF16: PairKernels = PairKernels {
     enter: nothing,
     leave: nothing,
     tile: tile_vectors,
+    few: None,
+    sort,
     pack_left: left::<VECTOR_ROWS>,
     pack_right: right,
     narrow,
@@ -90,6 +95,16 @@ unsafe fn tile_amx(t: &PairTile) {
     unsafe { if t.rows > 16 { tile_32(t) } else { tile_16(t) } }
 }
 
+/// Asks for the right factor two blocks ahead: the tiles' loads alone leave the memory idle.
+macro_rules! ask_right {
+    () => {
+        ".irp at, 0, 64, 128, 192, 256, 320, 384, 448, 512, 576, 640, 704, 768, 832, 896, 960
+        prefetcht0 [{b} + 4096 + \\at]
+        prefetcht0 [{b} + 5120 + \\at]
+        .endr"
+    };
+}
+
 /// Four tiles of sums.
 ///
 /// # Safety
@@ -125,6 +140,7 @@ unsafe fn tile_32(t: &PairTile) {
             "tdpbf16ps tmm1, tmm4, tmm7",
             "tdpbf16ps tmm2, tmm5, tmm6",
             "tdpbf16ps tmm3, tmm5, tmm7",
+            ask_right!(),
             "add {a}, {a_block}",
             "add {a_lower}, {a_block}",
             "add {b}, 2048",
@@ -180,6 +196,7 @@ unsafe fn tile_16(t: &PairTile) {
             "tileloadd tmm7, [{b} + {line} + 1024]",
             "tdpbf16ps tmm0, tmm4, tmm6",
             "tdpbf16ps tmm1, tmm4, tmm7",
+            ask_right!(),
             "add {a}, {a_block}",
             "add {b}, 2048",
             "dec {n}",

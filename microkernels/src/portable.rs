@@ -96,9 +96,11 @@ impl<T: Fused, const N: usize> Vector for Lanes<T, N> {
 
 macro_rules! functions {
     ($tile:ident, $dot:ident, $t:ty, $v:ty) => {
-        unsafe fn $tile<const R: usize, const P: usize, const TAIL: bool>(t: &Tile<$t>) {
+        unsafe fn $tile<const R: usize, const P: usize, const TAIL: bool, const COPY: bool>(
+            t: &Tile<$t>,
+        ) {
             // SAFETY: the caller's contract.
-            unsafe { super::tile::<$v, R, P, TAIL>(t) }
+            unsafe { super::tile::<$v, R, P, TAIL, COPY>(t) }
         }
         unsafe fn $dot<const R: usize, const C: usize>(d: &Dot<$t>) {
             // SAFETY: the caller's contract.
@@ -112,8 +114,8 @@ functions!(tile_f64, dot_f64, f64, Lanes<f64, 2>);
 kernels!(
     /// `f32` for any machine.
     PORTABLE_F32, f32, Lanes<f32, 4>, tile_f32, dot_f32,
-    one: [1 2 3 4 5 6], two: [1 2 3], four: [1], dot: [1 2 3], dot8: [1]);
+    one: [1 2 3 4 5 6], copy: [4 5 6], two: [1 2 3], four: [1], dot: [1 2 3], dot8: [1]);
 kernels!(
     /// `f64` for any machine.
     PORTABLE_F64, f64, Lanes<f64, 2>, tile_f64, dot_f64,
-    one: [1 2 3 4 5 6], two: [1 2 3], four: [1], dot: [1 2 3], dot8: [1]);
+    one: [1 2 3 4 5 6], copy: [4 5 6], two: [1 2 3], four: [1], dot: [1 2 3], dot8: [1]);

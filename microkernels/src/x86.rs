@@ -139,6 +139,11 @@ macro_rules! vector {
                 // SAFETY: as above.
                 unsafe { $sums }
             }
+            #[inline(always)]
+            fn prefetch(p: *const $t) {
+                // SAFETY: a hint, which is right for any address.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+            }
         }
     };
 }
@@ -213,9 +218,11 @@ vector!(
 macro_rules! functions {
     ($features:literal, $tile:ident, $dot:ident, $t:ty, $v:ty) => {
         #[target_feature(enable = $features)]
-        unsafe fn $tile<const R: usize, const P: usize, const TAIL: bool>(t: &Tile<$t>) {
+        unsafe fn $tile<const R: usize, const P: usize, const TAIL: bool, const COPY: bool>(
+            t: &Tile<$t>,
+        ) {
             // SAFETY: the caller's contract, and this function enables the instruction set.
-            unsafe { super::tile::<$v, R, P, TAIL>(t) }
+            unsafe { super::tile::<$v, R, P, TAIL, COPY>(t) }
         }
         #[target_feature(enable = $features)]
         unsafe fn $dot<const R: usize, const C: usize>(d: &Dot<$t>) {
@@ -232,16 +239,16 @@ functions!("avx2,fma", tile_half64, dot_half64, f64, Half64);
 kernels!(
     /// `f32` for AVX-512F.
     AVX512_F32, f32, Wide32, tile_wide32, dot_wide32,
-    one: [1 2 3 4 5 6 7 8 9 10 11 12], two: [1 2 3 4 5 6], four: [1 2 3], dot: [1 2 3 4], dot8: [1 2]);
+    one: [1 2 3 4 5 6 7 8 9 10 11 12], copy: [7 8 9 10 11 12], two: [1 2 3 4 5 6], four: [1 2 3], dot: [1 2 3 4], dot8: [1 2]);
 kernels!(
     /// `f64` for AVX-512F.
     AVX512_F64, f64, Wide64, tile_wide64, dot_wide64,
-    one: [1 2 3 4 5 6 7 8 9 10 11 12], two: [1 2 3 4 5 6], four: [1 2 3], dot: [1 2 3 4], dot8: [1 2]);
+    one: [1 2 3 4 5 6 7 8 9 10 11 12], copy: [7 8 9 10 11 12], two: [1 2 3 4 5 6], four: [1 2 3], dot: [1 2 3 4], dot8: [1 2]);
 kernels!(
     /// `f32` for AVX2 with FMA.
     AVX2_F32, f32, Half32, tile_half32, dot_half32,
-    one: [1 2 3 4 5 6], two: [1 2 3], four: [1], dot: [1 2 3], dot8: [1]);
+    one: [1 2 3 4 5 6], copy: [4 5 6], two: [1 2 3], four: [1], dot: [1 2 3], dot8: [1]);
 kernels!(
     /// `f64` for AVX2 with FMA.
     AVX2_F64, f64, Half64, tile_half64, dot_half64,
-    one: [1 2 3 4 5 6], two: [1 2 3], four: [1], dot: [1 2 3], dot8: [1]);
+    one: [1 2 3 4 5 6], copy: [4 5 6], two: [1 2 3], four: [1], dot: [1 2 3], dot8: [1]);

@@ -2,36 +2,46 @@
 //!
 //! The loops are those of Goto and van de Geijn, as in BLIS and crate `gemm`: a block of the right
 //! factor that the second cache holds is copied into panels, rows of the left factor pass over it,
-//! and the next steps of `k` are added to what the result holds. The left factor is copied too
-//! where many panels read it, so that its rows share no cache set and no page more than they must.
-//! Each thread copies the blocks of its own part of the result.
+//! and the next steps of `k` are added to what the result holds. Each panel stays in the first cache
+//! while a block of rows passes. Contiguous rows of the right factor are copied by the first tile
+//! that reads them, so that the copy costs no pass of its own; panels that were made before are read
+//! where they are. The left factor is copied where many panels read it, so that its rows share no
+//! cache set and no page more than they must. Each thread copies the blocks of its own part of the
+//! result.
+//!
+//! While tiles compute they ask the memory for what comes next (`drive::Product::ask`).
 //!
 //! Each sum stays one chain of fused multiply-adds in the order of `k`: blocks and threads do not
 //! change the bits.
 
+use super::caches::{Caches, caches};
 use super::drive::{self, Ending, Left, Panels, Product, Target};
 use super::element::Float;
 use super::micro::Kernels;
-use super::pack::{self, pack, packed_len};
+use super::pack::{self, pack};
 use super::view::MatRef;
 
 /// Sizes of the blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blocks {
-    /// Steps; even, where a source says that steps come in pairs.
+    /// Steps; rounded up to a multiple of eight.
     pub(super) k: usize,
-    /// Rows of the left factor.
+    /// Rows of the left factor, more or less.
     pub(super) rows: usize,
-    /// Columns of the right factor; rounded up to panels.
+    /// Columns of the right factor.
     pub(super) cols: usize,
 }
 
 impl Blocks {
-    /// The sizes for elements of `T`, as measured: with fewer steps the result is read and written
-    /// too often, with more a panel and a tile of rows crowd each other out of the first cache. A
-    /// block of rows takes 288 KiB of the second.
-    pub(super) fn of<T>() -> Blocks {
-        Blocks { k: 3072 / size_of::<T>(), rows: 96, cols: 4096 / size_of::<T>() }
+    /// The sizes for elements of `T` in panels of `panel` columns: a panel takes two thirds of the
+    /// first cache, which leaves room for a tile of rows; a block of the right factor takes half of
+    /// the second one. Rows are fewer than would fit beside it: they lie on as many pages of the
+    /// result, and 1024 of them took 5 % longer than 120.
+    pub(super) fn of<T>(panel: usize) -> Blocks {
+        let Caches { first, second } = caches();
+        let k = (first * 2 / 3 / (panel * size_of::<T>())).max(8);
+        let step = k * size_of::<T>();
+        Blocks { k, rows: (second / 8 / step).clamp(48, 120), cols: (second / 2 / step).max(panel) }
     }
 }
 
@@ -43,7 +53,7 @@ pub(super) trait Source<T>: Sync {
     /// # Safety
     ///
     /// The range lies within the factor, which is valid to read; `out` has room for its
-    /// [`packed_len`].
+    /// [`packed_len`](pack::packed_len).
     unsafe fn pack(&self, rows: (usize, usize), cols: (usize, usize), panel: usize, out: *mut T);
 }
 
@@ -54,17 +64,27 @@ impl<T: Float> Source<T> for MatRef {
     }
 }
 
-/// A product whose factors are copied block by block.
-#[derive(Clone, Copy)]
+/// The right factor.
+pub(super) enum Right<'a, T, S> {
+    /// All panels.
+    Panels(Panels<T>),
+    /// Contiguous rows, at this distance.
+    Rows(*const T, isize),
+    /// Any other.
+    Source(&'a S),
+}
+
+/// A product whose factors are read block by block.
 pub(super) struct Blocked<'a, T: 'static, S> {
     pub(super) kernels: &'static Kernels<T>,
     pub(super) m: usize,
     pub(super) n: usize,
     pub(super) k: usize,
     pub(super) a: Left<T>,
-    pub(super) b: &'a S,
+    pub(super) b: Right<'a, T, S>,
     pub(super) c: Target<T>,
     pub(super) blocks: Blocks,
+    pub(super) ending: Ending<'a, T>,
 }
 
 // SAFETY: the pointers are used by the threads of one call, on disjoint parts of the result.
@@ -74,8 +94,11 @@ unsafe impl<T: Sync, S: Sync> Sync for Blocked<'_, T, S> {}
 /// two the rows of a tile would share one set of the first cache.
 const PAD: usize = 16;
 
-/// Panels from which a copy of the left factor is worth it.
-const COPY_PANELS: usize = 4;
+/// Panels from which a copy of the left factor is worth it: 12 of 384 columns took as long with one
+/// as without.
+const COPY_PANELS: usize = 16;
+/// The same where the rows of a tile share sets of the first cache.
+const CONFLICT_PANELS: usize = 4;
 
 impl<T: Float, S: Source<T>> Blocked<'_, T, S> {
     /// Runs the product, split over threads if that is worth it.
@@ -98,30 +121,39 @@ impl<T: Float, S: Source<T>> Blocked<'_, T, S> {
     /// As [`Self::run`].
     unsafe fn part(&self, (m0, m1): (usize, usize), (p0, p1): (usize, usize)) {
         let panel = self.kernels.panel;
-        let steps = self.blocks.k.min(self.k);
-        let width = self.blocks.cols.div_ceil(panel).max(1).min(p1 - p0);
-        let height = self.blocks.rows.min(m1 - m0);
+        // blocks of about one size
+        let steps = self.k.div_ceil(self.k.div_ceil(self.blocks.k).max(1)).next_multiple_of(8);
+        let count = ((m1 - m0 + self.blocks.rows / 2) / self.blocks.rows).max(1);
+        let height = (m1 - m0).div_ceil(count).next_multiple_of(self.kernels.max_rows()).max(1);
+        let width = (self.blocks.cols / panel).clamp(1, (p1 - p0).max(1));
+        let copies = !matches!(self.b, Right::Panels(_));
         let line = 64 / size_of::<T>();
-        let of_b = packed_len(steps, width * panel, panel).next_multiple_of(line);
+        let of_b = if copies { (width * steps * panel).next_multiple_of(line) } else { 0 };
         let of_a = height * (steps + PAD);
         pack::with_scratch((of_b + of_a) * size_of::<T>(), |scratch| {
             let b_block: *mut T = scratch.cast();
             let a_block = b_block.wrapping_add(of_b);
             for q0 in (p0..p1).step_by(width) {
                 let q1 = p1.min(q0 + width);
-                let cols = (q0 * panel, self.n.min(q1 * panel));
                 let mut k0 = 0;
                 loop {
-                    let k1 = self.k.min(k0 + self.blocks.k);
-                    // SAFETY: the caller's contract; the scratch has room for a block, and blocks
-                    // of `k` come in order.
-                    unsafe {
-                        self.b.pack((k0, k1), cols, panel, b_block);
-                        let product = self.over(b_block, q0, (k0, k1));
-                        for r0 in (m0..m1).step_by(height) {
-                            let r1 = m1.min(r0 + height);
+                    let k1 = self.k.min(k0 + steps);
+                    for r0 in (m0..m1).step_by(height) {
+                        let r1 = m1.min(r0 + height);
+                        // SAFETY: the caller's contract; the scratch has room for a block of each
+                        // factor, and blocks of `k` come in order.
+                        unsafe {
                             let a = self.left((r0, r1), (k0, k1), q1 - q0, a_block);
-                            product.block(a, (r0, r1), (q0, q1), (k0, k1));
+                            if r0 == m0 && copies {
+                                self.copy(b_block, a, (r0, r1), (q0, q1), (k0, k1));
+                                continue;
+                            }
+                            let b = match self.b {
+                                Right::Panels(b) => b,
+                                _ => self.copied(b_block, q0, (k0, k1)),
+                            };
+                            let none = std::ptr::null_mut();
+                            self.over(b).block(a, (r0, r1), (q0, q1), (k0, k1), none);
                         }
                     }
                     k0 = k1;
@@ -133,24 +165,69 @@ impl<T: Float, S: Source<T>> Blocked<'_, T, S> {
         });
     }
 
-    /// The product over a copied block, which begins at panel `q0` and step `k0`.
-    fn over(&self, block: *const T, q0: usize, (k0, k1): (usize, usize)) -> Product<'static, T> {
+    /// Rows `r0..r1` of panels `q0..q1` over steps `k0..k1`, which are copied to `block`.
+    ///
+    /// # Safety
+    ///
+    /// As [`Self::run`]; the block has room for the panels.
+    unsafe fn copy(
+        &self,
+        block: *mut T,
+        a: Left<T>,
+        (r0, r1): (usize, usize),
+        (q0, q1): (usize, usize),
+        (k0, k1): (usize, usize),
+    ) {
+        let panel = self.kernels.panel;
+        let tiles = r1 - r0 > self.kernels.max_rows();
+        for p in q0..q1 {
+            let cols = (p * panel, self.n.min((p + 1) * panel));
+            let to = block.wrapping_add((p - q0) * (k1 - k0) * panel);
+            // SAFETY: the caller's contract.
+            unsafe {
+                match self.b {
+                    Right::Rows(ptr, step) if cols.1 - cols.0 == panel && tiles => {
+                        let b = Panels { ptr, step, panel: panel as isize };
+                        self.over(b).block(a, (r0, r1), (p, p + 1), (k0, k1), to);
+                        continue;
+                    }
+                    Right::Rows(ptr, step) => {
+                        let all = MatRef::new(ptr.cast(), (self.k, self.n), (step, 1));
+                        all.pack((k0, k1), cols, panel, to);
+                    }
+                    Right::Source(b) => b.pack((k0, k1), cols, panel, to),
+                    Right::Panels(_) => {}
+                }
+                let b = self.copied(block, q0, (k0, k1));
+                let none = std::ptr::null_mut();
+                self.over(b).block(a, (r0, r1), (p, p + 1), (k0, k1), none);
+            }
+        }
+    }
+
+    /// Copied panels, of which the first is `q0` and begins at step `k0`.
+    fn copied(&self, block: *const T, q0: usize, (k0, k1): (usize, usize)) -> Panels<T> {
         let panel = self.kernels.panel;
         let distance = (k1 - k0) * panel;
+        Panels {
+            // Where the first panel would lie if all were there.
+            ptr: block.wrapping_sub(q0 * distance + k0 * panel),
+            step: panel as isize,
+            panel: distance as isize,
+        }
+    }
+
+    /// The product over panels.
+    fn over(&self, b: Panels<T>) -> Product<'_, T> {
         Product {
             kernels: self.kernels,
             m: self.m,
             n: self.n,
             k: self.k,
             a: self.a,
-            b: Panels {
-                // Where the first panel would lie if all were there.
-                ptr: block.wrapping_sub(q0 * distance + k0 * panel),
-                step: panel as isize,
-                panel: distance as isize,
-            },
+            b,
             c: self.c,
-            ending: Ending::none(),
+            ending: self.ending,
         }
     }
 
@@ -170,7 +247,9 @@ impl<T: Float, S: Source<T>> Blocked<'_, T, S> {
             ptr: self.a.ptr.wrapping_offset(r0 as isize * self.a.row + k0 as isize * self.a.step),
             ..self.a
         };
-        if panels < COPY_PANELS {
+        let conflicts = self.a.step != 1
+            || (self.a.row.unsigned_abs() * size_of::<T>()).is_multiple_of(2 << 10);
+        if panels < if conflicts { CONFLICT_PANELS } else { COPY_PANELS } {
             return from;
         }
         let (rows, steps) = (r1 - r0, k1 - k0);

@@ -2,7 +2,7 @@
 //! inside of kernels that do more with a product than store it.
 
 use super::MatRef;
-use super::drive::{Left, Target};
+use super::drive::{Dots, Left, Target};
 use super::micro::{Native, Tile};
 use super::pack;
 
@@ -44,8 +44,10 @@ pub(crate) struct BlockProduct<T> {
     /// The left factor: its rows at distance `a_row`, steps side by side.
     pub(crate) a: *const T,
     pub(crate) a_row: usize,
-    /// The first of the packed panels, at the first step.
+    /// The first panel, at the first step.
     pub(crate) b: *const T,
+    /// From one step to the next: columns of a panel, if they are packed.
+    pub(crate) b_step: usize,
     /// From one panel to the next.
     pub(crate) b_panel: usize,
     /// The result, rows at distance `c_row`.
@@ -95,7 +97,7 @@ impl<T: Block> BlockProduct<T> {
                     a_row: a.row,
                     a_step: a.step,
                     b: self.b.wrapping_add(p * self.b_panel),
-                    b_step: step as isize,
+                    b_step: self.b_step as isize,
                     b_panel: self.b_panel as isize,
                     c: c.ptr.wrapping_offset(row as isize * c.row).wrapping_add(p * step),
                     c_row: c.row,
@@ -105,6 +107,11 @@ impl<T: Block> BlockProduct<T> {
                     residual_row: 0,
                     cols: (self.n - p * step).min(count * step),
                     offsets: std::ptr::null(),
+                    ask: std::ptr::null(),
+                    ask_step: 0,
+                    ask_line: 0,
+                    copy: std::ptr::null_mut(),
+                    next: std::ptr::null(),
                 };
                 // SAFETY: the caller's contract; the tile lies inside the block, the table has its
                 // height.
@@ -113,5 +120,49 @@ impl<T: Block> BlockProduct<T> {
             }
             p += count;
         }
+    }
+}
+
+/// `c = a @ b`, where the columns of `b` are contiguous: for a few rows of `a`.
+#[derive(Clone, Copy)]
+pub(crate) struct BlockDots<T> {
+    /// Rows of `a`.
+    pub(crate) m: usize,
+    /// Columns of `b`.
+    pub(crate) n: usize,
+    /// Steps.
+    pub(crate) k: usize,
+    /// The left factor: its rows at distance `a_row`, steps side by side.
+    pub(crate) a: *const T,
+    pub(crate) a_row: usize,
+    /// The right factor: its columns at distance `b_col`.
+    pub(crate) b: *const T,
+    pub(crate) b_col: usize,
+    /// The result, rows at distance `c_row`.
+    pub(crate) c: *mut T,
+    pub(crate) c_row: usize,
+}
+
+impl<T: Block> BlockDots<T> {
+    /// Computes it.
+    ///
+    /// # Safety
+    ///
+    /// `a` is valid to read for `m` rows of `k`, `b` for `n` columns of `k`, `c` to write for `m`
+    /// rows of `n`.
+    pub(crate) unsafe fn run(&self) {
+        let dots = Dots {
+            kernels: T::kernels(),
+            m: self.m,
+            n: self.n,
+            k: self.k,
+            a: self.a,
+            a_row: self.a_row as isize,
+            b: self.b,
+            b_col: self.b_col as isize,
+            c: Target { ptr: self.c, row: self.c_row as isize },
+        };
+        // SAFETY: the caller's contract.
+        unsafe { dots.columns(0, self.n) }
     }
 }

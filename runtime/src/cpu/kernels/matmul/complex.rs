@@ -6,8 +6,8 @@
 //! matrices are written as the right factor is copied into panels, so nothing but panels holds
 //! them.
 
-use super::blocked::{Blocked, Blocks, Source};
-use super::drive::{Left, Target};
+use super::blocked::{Blocked, Blocks, Right, Source};
+use super::drive::{Ending, Left, Target};
 use super::micro::Native;
 use super::scaling::Scaling;
 use super::view::{MatMut, MatRef};
@@ -159,9 +159,10 @@ pub(super) unsafe fn product<P: Part>(a: MatRef, b: MatRef, out: MatMut, blocks:
         n: 2 * out.cols,
         k: 2 * k,
         a: Left { ptr: a.ptr.cast::<P>(), row: 2 * a.row_stride, step: 1, tiled: false },
-        b: &Pairs(b),
+        b: Right::Source(&Pairs(b)),
         c: Target { ptr: out.ptr.cast::<P>(), row: 2 * out.row_stride },
-        blocks: Blocks { k: blocks.k.next_multiple_of(2), ..blocks },
+        blocks,
+        ending: Ending::none(),
     };
     // SAFETY: the caller's contract; a complex number is two parts, the real one first.
     unsafe { product.run() }
@@ -184,13 +185,13 @@ pub(super) unsafe fn gemm<P: Part>(a: MatRef, b: MatRef, out: MatMut, scaling: &
     let plain = scaling.alpha.as_complex() == (1.0, 0.0);
     if plain && addend.is_none() && (out.col_stride == 1 || n == 1) {
         // SAFETY: the caller's contract, and the rows are dense.
-        return unsafe { product::<P>(a, b, out, Blocks::of::<P>()) };
+        return unsafe { product::<P>(a, b, out, Blocks::of::<P>(P::kernels().panel)) };
     }
     let mut sums = Vec::<Complex<P>>::with_capacity(m * n);
     let target = MatMut::row_major(sums.as_mut_ptr().cast(), m, n);
     // SAFETY: the caller's contract; `sums` has m rows of n, all of which the product writes.
     unsafe {
-        product::<P>(a, b, target, Blocks::of::<P>());
+        product::<P>(a, b, target, Blocks::of::<P>(P::kernels().panel));
         sums.set_len(m * n);
     }
     for (i, row) in sums.chunks(n).enumerate() {

@@ -13,14 +13,11 @@ pub(super) fn work(m: usize, n: usize, k: usize) -> usize {
     m.saturating_mul(n).saturating_mul(k)
 }
 
-/// Steps of `k` that are summed before the next block of panels, so that a panel of it stays in the
-/// cache while the rows pass.
-const BLOCK_K: usize = 512;
 /// Steps at a time of a single tile over a right factor in place. Its rows may lie on a page each:
 /// this many pages stay mapped while the panels pass over them.
 const IN_PLACE_K: usize = 64;
-/// Rows that pass over a block of panels before the next rows.
-const BLOCK_M: usize = 240;
+/// Steps between what a tile reads of a panel and what it asks for.
+const AHEAD: isize = 16;
 
 /// The right factor, as panels: packed, or a row-major matrix in place. Distances in elements.
 #[derive(Clone, Copy)]
@@ -157,6 +154,9 @@ impl<T: Float> Product<'_, T> {
     /// columns (packed panels whole, in place the `n` columns), `c` for `m` rows of `n`, the ending
     /// likewise. The kernels fit the machine.
     pub(super) unsafe fn run(&self) {
+        if self.m == 0 {
+            return;
+        }
         split(self.kernels, (self.m, self.n, self.k), &|rows, panels| {
             // SAFETY: the caller's contract; the parts are disjoint parts of `c`.
             unsafe { self.range(rows, panels) }
@@ -170,30 +170,16 @@ impl<T: Float> Product<'_, T> {
     /// As [`Self::run`].
     unsafe fn range(&self, (m0, m1): (usize, usize), (p0, p1): (usize, usize)) {
         // With one tile of rows a panel is used once: no blocking for the cache's sake.
-        let single = m1 - m0 <= self.kernels.max_rows();
         let in_place = self.b.step != self.kernels.panel as isize;
-        let block_k = match (single, in_place) {
-            (true, true) => IN_PLACE_K,
-            (true, false) => self.k.max(1),
-            (false, _) => BLOCK_K,
-        };
+        let single = m1 - m0 <= self.kernels.max_rows();
+        let block_k = if in_place && single { IN_PLACE_K } else { self.k.max(1) };
         let mut k0 = 0;
         loop {
             let k1 = self.k.min(k0 + block_k);
-            let mut r0 = m0;
-            while r0 < m1 {
-                let r1 = m1.min(r0 + BLOCK_M);
-                let a = Left {
-                    ptr: self
-                        .a
-                        .ptr
-                        .wrapping_offset(r0 as isize * self.a.row + k0 as isize * self.a.step),
-                    ..self.a
-                };
-                // SAFETY: the caller's contract; blocks of `k` in order.
-                unsafe { self.block(a, (r0, r1), (p0, p1), (k0, k1)) };
-                r0 = r1;
-            }
+            let row = m0 as isize * self.a.row + k0 as isize * self.a.step;
+            let a = Left { ptr: self.a.ptr.wrapping_offset(row), ..self.a };
+            // SAFETY: the caller's contract; blocks of `k` in order.
+            unsafe { self.block(a, (m0, m1), (p0, p1), (k0, k1), std::ptr::null_mut()) };
             k0 = k1;
             if k0 == self.k {
                 break;
@@ -201,17 +187,56 @@ impl<T: Float> Product<'_, T> {
         }
     }
 
-    /// A block of rows, panels and steps; `a` starts at its first row and step.
+    /// What tile `t` of a number asks the memory for: where, from a step to the next, and from the
+    /// first to the second place of a step. The tile reads the panel at `first`, the next one, if
+    /// any, begins at `next`.
+    ///
+    /// A single tile asks for what it reads itself some steps later. Several tiles read a packed
+    /// panel from the first cache, and share the next one among them: the memory beyond the second
+    /// cache does not keep up with one that asks for all.
+    fn ask(
+        &self,
+        first: *const T,
+        next: *const T,
+        steps: usize,
+        (t, tiles): (usize, usize),
+    ) -> (*const T, isize, isize) {
+        let panel = self.kernels.panel;
+        let line = panel as isize / 2;
+        if self.b.step != panel as isize {
+            return match (tiles, t) {
+                (1, _) => (next, self.b.step, line),
+                (_, 0) => (first.wrapping_offset(AHEAD * self.b.step), self.b.step, line),
+                _ => (std::ptr::null(), 0, 0),
+            };
+        }
+        if tiles == 1 {
+            return (first.wrapping_offset(AHEAD * self.b.step), self.b.step, line);
+        }
+        match next.is_null() {
+            true => (next, 0, 0),
+            false => {
+                let begin = next.wrapping_add(t * steps * panel / tiles);
+                (begin, panel.div_ceil(tiles) as isize, 0)
+            }
+        }
+    }
+
+    /// A block of rows, panels and steps; `a` starts at its first row and step. If `copy` is not
+    /// null, there is one panel, which is whole, and more than one tile: the first one copies the
+    /// panel to there, and the others read it there.
     ///
     /// # Safety
     ///
-    /// As [`Self::run`]; if the steps do not begin at zero, `c` holds the sums so far.
+    /// As [`Self::run`]; if the steps do not begin at zero, `c` holds the sums so far. `copy` has
+    /// room for the panel.
     pub(super) unsafe fn block(
         &self,
         a: Left<T>,
         (r0, r1): (usize, usize),
         (p0, p1): (usize, usize),
         (k0, k1): (usize, usize),
+        copy: *mut T,
     ) {
         let kernels = self.kernels;
         let rows = r1 - r0;
@@ -219,6 +244,9 @@ impl<T: Float> Product<'_, T> {
         let last = k1 == self.k;
         let null: *const T = std::ptr::null();
         let whole_panels = self.n / kernels.panel;
+        let at = |row: usize, col: usize| {
+            self.c.ptr.wrapping_offset(row as isize * self.c.row).wrapping_add(col)
+        };
         let mut p = p0;
         while p < p1 {
             let left = p1.min(whole_panels).saturating_sub(p);
@@ -233,26 +261,34 @@ impl<T: Float> Product<'_, T> {
             };
             let col = p * kernels.panel;
             let cols = (self.n - col).min(count * kernels.panel);
+            let first =
+                self.b.ptr.wrapping_offset(p as isize * self.b.panel + k0 as isize * self.b.step);
             let mut row = r0;
-            for height in tiles(rows, kernels.max_rows()) {
+            for (t, height) in tiles(rows, kernels.max_rows()).enumerate() {
                 let above = (row - r0) as isize;
-                let (first, a_row, a_step) = if a.tiled {
+                let (from, a_row, a_step) = if a.tiled {
                     (above * (k1 - k0) as isize, 1, height as isize)
                 } else {
                     (above * a.row, a.row, a.step)
                 };
+                let copied = !copy.is_null() && row > r0;
+                let end = row + height;
+                let distance = count as isize * self.b.panel;
+                let next = if p + count < p1 { first.wrapping_offset(distance) } else { null };
+                let of = (t, rows.div_ceil(kernels.max_rows()));
+                let (ask, ask_step, ask_line) = match copied {
+                    true => (null, 0, 0),
+                    false => self.ask(first, next, k1 - k0, of),
+                };
                 let tile = Tile {
                     k: k1 - k0,
-                    a: a.ptr.wrapping_offset(first),
+                    a: a.ptr.wrapping_offset(from),
                     a_row,
                     a_step,
-                    b: self
-                        .b
-                        .ptr
-                        .wrapping_offset(p as isize * self.b.panel + k0 as isize * self.b.step),
-                    b_step: self.b.step,
+                    b: if copied { copy } else { first },
+                    b_step: if copied { kernels.panel as isize } else { self.b.step },
                     b_panel: self.b.panel,
-                    c: self.c.ptr.wrapping_offset(row as isize * self.c.row).wrapping_add(col),
+                    c: at(row, col),
                     c_row: self.c.row,
                     resume: k0 > 0,
                     bias: if last && !self.ending.bias.is_null() {
@@ -271,18 +307,27 @@ impl<T: Float> Product<'_, T> {
                     residual_row: self.ending.residual_row,
                     cols,
                     offsets: null.cast(),
+                    ask,
+                    ask_step,
+                    ask_line,
+                    copy,
+                    next: match end == r1 {
+                        true => at(r0, col + cols),
+                        false => at(end, col),
+                    },
+                };
+                let table = match !copy.is_null() && row == r0 {
+                    true => &kernels.copy[height - kernels.least_copied()],
+                    false => &table[height - 1],
                 };
                 // SAFETY: the caller's contract; the tile lies inside the block, and the table has
                 // its height.
-                unsafe { table[height - 1](&tile) };
+                unsafe { table(&tile) };
                 if let (true, Some(finished)) = (last, self.ending.finished) {
-                    finished(
-                        Target { ptr: tile.c, row: tile.c_row },
-                        (row, row + height),
-                        (col, col + cols),
-                    );
+                    let done = Target { ptr: tile.c, row: tile.c_row };
+                    finished(done, (row, end), (col, col + cols));
                 }
-                row += height;
+                row = end;
             }
             p += count;
         }
@@ -329,10 +374,12 @@ impl<T: Float> Dots<T> {
         });
     }
 
+    /// Columns `begin..end`, on this thread.
+    ///
     /// # Safety
     ///
     /// As [`Self::run`].
-    unsafe fn columns(&self, begin: usize, end: usize) {
+    pub(super) unsafe fn columns(&self, begin: usize, end: usize) {
         let max = self.kernels.dot4.len();
         let tiles = self.m.div_ceil(max).max(1);
         let (base, extra) = (self.m / tiles, self.m % tiles);

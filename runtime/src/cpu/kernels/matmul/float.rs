@@ -1,9 +1,9 @@
 //! f32 and f64: which kernel computes a product.
 
-use super::blocked::{Blocked, Blocks};
+use super::blocked::{Blocked, Blocks, Right};
+use super::caches::caches;
 use super::drive::{Dots, Ending, Left, Panels, Product, Target};
 use super::micro::Native;
-use super::pack::{pack, packed_len, with_scratch};
 use super::scaling::{Finish, Scaling};
 use super::view::{MatMut, MatRef};
 
@@ -14,8 +14,6 @@ pub(super) enum Path {
     InPlace,
     /// Dot products of contiguous rows of `a` with contiguous columns of `b`.
     Dots,
-    /// Tiles over a packed copy of `b`.
-    Pack,
     /// Tiles over copied blocks of both sides.
     Blocked,
 }
@@ -86,12 +84,14 @@ fn choose<T: Native>(a: MatRef, b: MatRef) -> Path {
     let (m, n, k) = (a.rows, b.cols, b.rows);
     let bytes = n.saturating_mul(k).saturating_mul(size_of::<T>());
     if b.col_stride == 1 || n == 1 {
-        // Beyond the second-level cache a row-major `b` in place costs more than its copy, if
-        // enough rows use the copy.
-        // The steps of a transposed `a` may all lie in one set of the first-level cache.
-        let step = a.col_stride.unsigned_abs() * size_of::<T>();
-        let conflicts = a.row_stride == 1 && k >= 32 && step.is_multiple_of(4096);
-        match m > 16 && n > 1 && (bytes > 512 << 10 || conflicts) {
+        // Several tiles of rows read a copy, unless all of `b` stays in the first cache. Two of them
+        // read `b` where it is, if the rows of a panel do not lie in one set of that cache.
+        let apart = |stride: isize| !(stride.unsigned_abs() * size_of::<T>()).is_multiple_of(4096);
+        let tiles = m.div_ceil(T::kernels().max_rows());
+        let few = tiles <= 1 || n == 1 || tiles == 2 && apart(b.row_stride);
+        // So may the steps of a transposed `a`.
+        let conflicts = a.row_stride == 1 && k >= 32 && !apart(a.col_stride);
+        match (!few && bytes > caches().first / 2) || (tiles > 1 && n > 1 && conflicts) {
             true => Path::Blocked,
             false => Path::InPlace,
         }
@@ -100,10 +100,8 @@ fn choose<T: Native>(a: MatRef, b: MatRef) -> Path {
         && (m <= 8 || m <= 16 && (k >= 128 || bytes > 2048 << 10))
     {
         Path::Dots
-    } else if bytes > 8 << 20 {
-        Path::Blocked
     } else {
-        Path::Pack
+        Path::Blocked
     }
 }
 
@@ -141,21 +139,21 @@ pub(super) unsafe fn by<T: Native>(path: Path, a: MatRef, b: MatRef, out: MatMut
                 c,
             }
             .run(),
-            Path::Pack => {
-                let bytes = packed_len(k, n, kernels.panel) * size_of::<T>();
-                with_scratch(bytes, |scratch| {
-                    pack::<T>(b, kernels.panel, scratch.cast());
-                    product(Panels {
-                        ptr: scratch.cast_const().cast(),
-                        step: kernels.panel as isize,
-                        panel: (k * kernels.panel) as isize,
-                    })
-                    .run();
-                });
+            Path::Blocked => Blocked {
+                kernels,
+                m,
+                n,
+                k,
+                a: left,
+                b: match b.col_stride == 1 {
+                    true => Right::Rows(b.ptr.cast(), b.row_stride),
+                    false => Right::Source(&b),
+                },
+                c,
+                blocks: Blocks::of::<T>(kernels.panel),
+                ending: Ending::none(),
             }
-            Path::Blocked => {
-                Blocked { kernels, m, n, k, a: left, b: &b, c, blocks: Blocks::of::<T>() }.run()
-            }
+            .run(),
         }
     }
 }

@@ -19,12 +19,12 @@
 //! | right factor | shape | kernel |
 //! |---|---|---|
 //! | packed before ([`PackedB`]) | any | register tiles, up to 12 rows by 32 columns (AVX-512), finished by the [`Epilogue`] |
-//! | rows | `b` up to 512 KiB, or `m <= 16`, or `n == 1`, and no transposed `a` whose steps are multiples of 4 KiB | the same tiles, reading `b` where it is |
-//! | rows | larger | the same tiles over copied blocks of both sides (`blocked.rs`) |
+//! | rows | one tile of rows, or two whose panels share no cache set, or `b` in half of the first cache, and no transposed `a` whose steps are multiples of 4 KiB | the same tiles, reading `b` where it is |
+//! | rows | other | the same tiles, the first of which copies a panel as it reads it (`blocked.rs`) |
 //! | columns (`x @ w.t()`) | `m <= 8`, or `m <= 16` with `k >= 128` or `b` beyond 2 MiB | dot products |
-//! | columns, or no contiguity | other, beyond 8 MiB | copied blocks |
-//! | columns, or no contiguity | other | `b` copied into panels, then tiles |
-//! | bf16 with AMX, or with AVX512_BF16 on a processor that is not Intel's | any | both factors copied into blocks of 32 steps, tiles of 32 by 32 or 12 by 32; AMX reads the columns of `b` where they are if `m <= 4` (`pairs.rs`) |
+//! | columns, or no contiguity | other | `b` copied block by block, then tiles |
+//! | bf16 with AMX, rows | `m <= 4` | vectors of f32 in the order of the tiles, reading `b` where it is (`pair_rows.rs`) |
+//! | bf16 with AMX, or with AVX512_BF16 on a processor that is not Intel's | any | both factors copied into blocks of 32 steps, tiles of 32 by 32 or 12 by 32; AMX reads the columns of `b` where they are if `m <= 32` (`pairs.rs`) |
 //! | other f16, bf16 | any | widened copies, then as above |
 //! | complex, rows or columns | `m <= 4` | a real product with its parts, read where they are, then the scaling |
 //! | complex | other | copied blocks of a real product of twice the sizes, then the scaling |
@@ -35,7 +35,8 @@
 //!
 //! Measured on one core of an AMD EPYC with AVX-512 (two cores, shared with other jobs; thread CPU
 //! clock, medians of alternating runs, both factors row-major), as time relative to crate `gemm`
-//! 0.19 at the same instruction set. Runs varied by some 5 %, the short ones by more.
+//! 0.19 at the same instruction set. Runs varied by some 5 %, the short ones by more. The loops have
+//! been changed since: see the last table.
 //!
 //! | m, k, n | dtype | AVX-512 | GFLOP/s | AVX2 | GFLOP/s |
 //! |---|---|---|---|---|---|
@@ -70,23 +71,44 @@
 //! | 256, 256, 256 | 37 | 912 | 0.67 | 32 | 0.58 |
 //! | 64, 1024, 1024 | 316 | 425 | 0.98 | 153 | 0.48 |
 //! | 16, 1024, 1024 | 229 | 147 | 0.87 | 64 | 0.24 |
-//! | 1, 1024, 1024 | 203 | 10 | 1.99 | 58 | 0.57 |
-//! | 1, 4096, 4096 | 4321 | 8 | 1.73 | 1771 | 0.71 |
 //! | 2048, 64, 2048 | 1651 | 325 | 1.24 | 1654 | 1.24 |
+//!
+//! Few rows of bf16, of PyTorch's time (same machine, alternating calls, medians of 60 rounds; a
+//! row by 16 MiB or more is bound by memory, and varied by a fifth):
+//!
+//! | m, k, n | `b` by rows | before | `b` by columns | before |
+//! |---|---|---|---|---|
+//! | 1, 1024, 1024 | 0.35 | 1.29 | 0.86 | 0.90 |
+//! | 1, 4096, 4096 | 0.41 | 1.10 | 1.07 | 1.08 |
+//! | 4, 1024, 1024 | 0.51 | 0.67 | 0.38 | 0.38 |
+//! | 8, 1024, 1024 | | | 0.38 | 2.39 |
+//! | 32, 1024, 1024 | | | 0.73 | 2.56 |
+//!
+//! Products of f32 on the same machine, of PyTorch's time (MKL; AVX-512, both factors row-major,
+//! alternating calls in one process, thread CPU clock). "Before" are tiles that read `b` in place up
+//! to 512 KiB and copied it in a pass of its own beyond, and asked the memory for nothing ahead.
+//!
+//! | m, k, n | time | before |
+//! |---|---|---|
+//! | 1024, 1024, 1024 | 1.04 | 1.15 |
+//! | 64, 1024, 1024 | 0.98 | 1.29 |
+//! | 16, 1024, 1024 | 1.06 | 1.60 |
+//! | 32, 384, 384 | 1.00 | 1.71 |
+//! | 128, 384, 1536 | 1.01 | 1.19 |
+//! | 128, 1536, 384 | 1.19 | 1.40 |
+//! | 1, 4096, 4096 | 0.97 | 0.97 |
 //!
 //! PyTorch takes denormals as zero too, except in products of single rows.
 //!
-//! A vector by a transposed matrix that is read in place: 103 us for k = n = 1024, 2513 us for 4096,
-//! where copying it took 176 and 4000 to 5200.
-//!
-//! Known weak spots: a few rows of bf16 by a row-major matrix that was not packed, which is copied
-//! all the same; large f64 products with AVX-512. A complex vector times a matrix was not timed since
-//! it reads the matrix in place (copied, it took 5.4 times as long as the crate).
+//! Known weak spots: few rows and columns with a large `k` (128 x 1536 x 384 of f32); two tiles of
+//! rows with AVX2 by rows of 4 KiB; large f64 products with AVX-512. A complex vector times a matrix
+//! was not timed since it reads the matrix in place (copied, it took 5.4 times as long as the crate).
 
 mod activate;
 mod after;
 mod blocked;
 pub(crate) mod blocks;
+mod caches;
 mod complex;
 mod drive;
 mod element;
@@ -98,6 +120,7 @@ mod micro;
 pub(super) mod offsets;
 mod pack;
 pub mod packed;
+mod pair_rows;
 mod pairs;
 mod scaling;
 pub(super) mod single;

@@ -112,6 +112,11 @@ impl<T: Panelled> OffsetProduct<'_, T> {
                     residual_row: 0,
                     cols,
                     offsets: self.offsets.as_ptr(),
+                    ask: std::ptr::null(),
+                    ask_step: 0,
+                    ask_line: 0,
+                    copy: std::ptr::null_mut(),
+                    next: std::ptr::null(),
                 };
                 // SAFETY: the caller's contract; the tile fits `sums`, and the table has its
                 // height.

@@ -9,6 +9,7 @@
 //! bits do not depend on the number of threads, nor on how many rows are multiplied at once.
 
 use super::activate::{Activate, Epilogue};
+use super::blocked::{Blocked, Blocks, Right};
 use super::drive::{Ending, Left, Panels, Product, Target};
 use super::element::Element;
 use super::micro::{Kernels, Native};
@@ -198,27 +199,29 @@ unsafe fn run<T: Native + Lane>(
         // SAFETY: the finished tile, which nobody else touches, and its part of the residual.
         unsafe { task.run() }
     };
-    let product = Product {
-        kernels,
-        m: a.rows,
-        n: b.n,
-        k: b.k,
-        a: Left { ptr: a.ptr.cast::<T>(), row: a.row_stride, step: a.col_stride, tiled: false },
-        b: Panels {
-            ptr: b.data.ptr(),
-            step: kernels.panel as isize,
-            panel: (b.k * kernels.panel) as isize,
-        },
-        c: Target { ptr: c.ptr.cast(), row: c.row_stride },
-        ending: Ending {
-            bias: epilogue.bias.map_or(std::ptr::null(), <*const u8>::cast),
-            residual: if plain { residual.ptr.cast() } else { std::ptr::null() },
-            residual_row,
-            finished: if plain { None } else { Some(&finished) },
-        },
+    let (m, n, k) = (a.rows, b.n, b.k);
+    let a = Left { ptr: a.ptr.cast::<T>(), row: a.row_stride, step: a.col_stride, tiled: false };
+    let panels = Panels {
+        ptr: b.data.ptr(),
+        step: kernels.panel as isize,
+        panel: (k * kernels.panel) as isize,
+    };
+    let c = Target { ptr: c.ptr.cast(), row: c.row_stride };
+    let ending = Ending {
+        bias: epilogue.bias.map_or(std::ptr::null(), <*const u8>::cast),
+        residual: if plain { residual.ptr.cast() } else { std::ptr::null() },
+        residual_row,
+        finished: if plain { None } else { Some(&finished) },
     };
     // SAFETY: the caller's contract.
-    unsafe { product.run() }
+    unsafe {
+        if m <= kernels.max_rows() {
+            return Product { kernels, m, n, k, a, b: panels, c, ending }.run();
+        }
+        let b: Right<'_, T, MatRef> = Right::Panels(panels);
+        let blocks = Blocks::of::<T>(kernels.panel);
+        Blocked { kernels, m, n, k, a, b, c, blocks, ending }.run()
+    }
 }
 
 /// f16 and bf16: everything in f32, rounded once at the end.

@@ -9,7 +9,7 @@ use super::activate::Epilogue;
 use super::drive::{self, PARALLEL_NS};
 use super::scaling::{Finish, Scaling};
 use super::view::{MatMut, MatRef};
-use super::{instructions, pack};
+use super::{instructions, pack, pair_rows};
 use crate::cpu::kernels::half;
 use ::half::bf16;
 use straightline_microkernels::pairs::{
@@ -28,7 +28,7 @@ const ROWS: usize = 32;
 /// several blocks of steps.
 const FEW_ROWS: usize = 128;
 /// Rows up to which a transposed right factor is read where it is.
-const IN_PLACE_ROWS: usize = 4;
+const IN_PLACE_ROWS: usize = 32;
 /// Panels of the right factor at a time, so that the rows of a block of sums are whole vectors in
 /// an array.
 const PANELS: usize = 16;
@@ -471,6 +471,12 @@ unsafe fn rows(
         }
     };
     let (m, n, k) = (out.rows, out.cols, a.cols);
+    if pair_rows::serves(kernels, a, b) {
+        let parallel = estimate(m, n, k) >= PARALLEL_NS;
+        let store = |ptr, row, cols| store(Sums { ptr, row, rows: (0, m), cols });
+        // SAFETY: the caller's contract.
+        return unsafe { pair_rows::product(kernels, (a, b), parallel, WIDTH, &store) };
+    }
     let product = Product { kernels, m, n, k, a, in_place, b: Right::Matrix(b), store: &store };
     // SAFETY: the caller's contract.
     unsafe { product.run() }

@@ -48,6 +48,11 @@ impl PanelProduct {
                 residual_row: 0,
                 cols: kernels.panel,
                 offsets: std::ptr::null(),
+                ask: std::ptr::null(),
+                ask_step: 0,
+                ask_line: 0,
+                copy: std::ptr::null_mut(),
+                next: std::ptr::null(),
             };
             // SAFETY: the caller's contract; the table has a kernel of this height.
             unsafe { kernels.one[end - row - 1](&tile) };

@@ -1,8 +1,8 @@
 //! Products block by block: small blocks against a plain chain of sums, at every edge, for real and
 //! complex numbers.
 
-use super::blocked::{Blocked, Blocks};
-use super::drive::{Left, Target};
+use super::blocked::{Blocked, Blocks, Right};
+use super::drive::{Ending, Left, Target};
 use super::float::{self, Path};
 use super::micro::{Kernels, Native};
 use super::tests::{LAYOUTS, Mat, Number, Rng, close};
@@ -24,9 +24,13 @@ fn blocked<T: Number + Native>(
         n: b.cols,
         k: a.cols,
         a: Left { ptr: a.ptr.cast::<T>(), row: a.row_stride, step: a.col_stride, tiled: false },
-        b: &b,
+        b: match b.col_stride == 1 {
+            true => Right::Rows(b.ptr.cast(), b.row_stride),
+            false => Right::Source(&b),
+        },
         c: Target { ptr: out.ptr.cast(), row: out.row_stride },
         blocks,
+        ending: Ending::none(),
     };
     // SAFETY: the views of the callers cover their sizes; the kernels are those of this machine.
     unsafe { product.run() }
@@ -36,10 +40,10 @@ fn matches_the_plain_sum<T: Number + Native>() {
     let rng = &mut Rng(0xb10c);
     for (_, kernels) in T::available() {
         let cols = 5 * kernels.panel;
-        let blocks = Blocks { k: 6, rows: 2 * kernels.max_rows() + 1, cols };
-        for k in [0, 1, 5, 6, 7, 15] {
+        let blocks = Blocks { k: 8, rows: 2 * kernels.max_rows(), cols };
+        for k in [0, 1, 7, 8, 9, 23] {
             for n in [1, kernels.panel, cols - 1, cols, cols + 1, 2 * cols + 3] {
-                let m = [1, blocks.rows - 1, blocks.rows, blocks.rows + 1][rng.below(4)];
+                let m = [1, blocks.rows - 1, blocks.rows, 2 * blocks.rows + 1][rng.below(4)];
                 let (la, lb) = (rng.below(LAYOUTS), rng.below(LAYOUTS));
                 let a = Mat::<T>::new(la, m, k, rng);
                 let b = Mat::<T>::new(lb, k, n, rng);
@@ -138,8 +142,8 @@ fn complex(
 #[test]
 fn complex_products_match_the_plain_sum() {
     let rng = &mut Rng(0xc0);
-    let small = Blocks { k: 5, rows: 13, cols: 24 };
-    for (m, k, n) in [(1, 1, 1), (3, 2, 5), (14, 3, 12), (27, 7, 41), (5, 0, 4)] {
+    let small = Blocks { k: 8, rows: 13, cols: 24 };
+    for (m, k, n) in [(1, 1, 1), (3, 2, 5), (14, 3, 12), (27, 17, 41), (5, 0, 4)] {
         for layout in 0..9 {
             let strides = |l, rows, cols| [(cols, 1), (1, rows), (2 * cols, 2)][l];
             let (sa, sb) = (strides(layout % 3, m, k), strides(layout / 3, k, n));

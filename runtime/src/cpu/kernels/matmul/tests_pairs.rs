@@ -191,6 +191,7 @@ fn the_bits_of_pairs_depend_on_neither_threads_nor_rows() {
                 assert!(serial == with_threads(threads, || run(m)), "{threads} threads");
             }
             assert!(serial == run(1 + m / 3), "{} {m}x{n}x{k} split", kernels.name);
+            assert!(serial == run(3), "{} {m}x{n}x{k} by three rows", kernels.name);
             assert!(serial == packed(), "{} {m}x{n}x{k} packed", kernels.name);
             // each near the exact sum
             for (at, got) in serial.iter().enumerate().step_by(97) {
@@ -238,13 +239,13 @@ fn denormals_are_zero_as_the_instructions_have_it() {
     let tiny = bf16::from_bits(0x0040);
     let small = bf16::from_f32(1e-20);
     for kernels in available() {
-        for (x, y) in [(tiny, bf16::ONE), (small, small)] {
-            let mut out = [bf16::ONE];
-            let mat = |x: &bf16| MatRef::row_major(std::ptr::from_ref(x).cast(), 1, 1);
-            let target = MatMut::row_major(out.as_mut_ptr().cast(), 1, 1);
-            // SAFETY: one element each.
-            unsafe { pairs::gemm(kernels, mat(&x), mat(&y), target, &Scaling::default()) };
-            assert_eq!(out, [bf16::ZERO], "{}", kernels.name);
+        for ((x, y), n) in [((tiny, bf16::ONE), 1), ((small, small), 1), ((tiny, bf16::ONE), 70)] {
+            let (row, mut out) = (vec![y; n], vec![bf16::ONE; n]);
+            let mat = |x: &[bf16]| MatRef::row_major(x.as_ptr().cast(), 1, x.len());
+            let target = MatMut::row_major(out.as_mut_ptr().cast(), 1, n);
+            // SAFETY: one element, and rows of `n`.
+            unsafe { pairs::gemm(kernels, mat(&[x]), mat(&row), target, &Scaling::default()) };
+            assert!(out.iter().all(|&x| x == bf16::ZERO), "{}", kernels.name);
         }
     }
 }
