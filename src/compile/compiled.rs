@@ -4,6 +4,7 @@ use super::arguments::Arguments;
 use super::explain::{Explanation, VariantExplanation};
 use super::flat;
 use super::options::{CompileEvent, CompileOptions};
+use super::replay::Results;
 use super::serve::{Function, Inner};
 use super::traced::Traced;
 use super::tree::TensorTree;
@@ -58,8 +59,9 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
             && let (Some(code), Some(output)) = (&variant.code, &variant.output)
         {
             let _range = record_lazily(|| format!("compiled variant {}", variant.number));
-            let mut results = code.run(&leaves)?.into_iter();
-            return Ok(flat::fill(output, &mut results));
+            let mut results = Results::new();
+            code.run_into(&leaves, &mut results)?;
+            return Ok(flat::fill(output, &mut results.drain(..)));
         }
         inputs.with(|inputs| self.0.call(inputs))
     }

@@ -28,24 +28,31 @@ fn argument(t: &Tensor) -> Result<ArgPtr> {
 impl Executable {
     /// Runs the plan. The guards have been checked.
     pub(super) fn run(&self, arguments: &[&Tensor]) -> Result<Results> {
-        if self.results.plain
-            && let Some(results) = self.run_plain(arguments)?
-        {
-            if let Some(training) = &self.training {
-                training.attach(&self.traced, arguments, &results)?;
-            }
-            return Ok(results);
-        }
-        if self.results.only_views && self.training.is_none() {
-            return delivered(&self.traced, arguments, &[]);
-        }
-        self.run_whole(arguments)
+        let mut results = Results::new();
+        self.run_into(arguments, &mut results)?;
+        Ok(results)
     }
 
-    /// Runs a plan whose buffers are the results, and which has few arguments; `None` if access to
-    /// what it reads cannot be had at once. Small functions are as fast as this is.
+    /// [`Executable::run`] into an empty list. (One that is returned is copied, some of it right after
+    /// it was written, which the processor waits for.)
+    pub(super) fn run_into(&self, arguments: &[&Tensor], results: &mut Results) -> Result<()> {
+        if self.results.plain && self.run_plain(arguments, results)? {
+            if let Some(training) = &self.training {
+                training.attach(&self.traced, arguments, results)?;
+            }
+            return Ok(());
+        }
+        *results = match self.results.only_views && self.training.is_none() {
+            true => delivered(&self.traced, arguments, &[])?,
+            false => self.run_whole(arguments)?,
+        };
+        Ok(())
+    }
+
+    /// Runs a plan whose buffers are the results, and which has few arguments; `false`, with nothing
+    /// done, if access to what it reads cannot be had at once. Small functions are as fast as this is.
     #[inline(always)]
-    fn run_plain(&self, inputs: &[&Tensor]) -> Result<Option<Results>> {
+    fn run_plain(&self, inputs: &[&Tensor], results: &mut Results) -> Result<bool> {
         let mut reads: ArrayVec<ReadGuard<'_>, FEW> = ArrayVec::new();
         let mut table = [ArgPtr::NONE; FEW];
         let (first, second, third) = self.plan.table();
@@ -56,14 +63,13 @@ impl Executable {
             let storage = t.storage();
             match storage.try_read() {
                 Some(guard) if !t.is_reshaped() && storage.has_data() => reads.push(guard),
-                _ => return Ok(None),
+                _ => return Ok(false),
             }
             if is_read {
                 // the guards say that no math bit is set
                 table[slot] = ArgPtr { ptr: t.address(), version: storage.version() };
             }
         }
-        let mut results = Results::new();
         for (i, fresh) in self.results.fresh.iter().enumerate() {
             let Fresh { meta, derived, bytes, output, .. } = fresh;
             let storage = Storage::allocate(*bytes).map_err(|e| self.no_memory(*output, e))?;
@@ -76,7 +82,7 @@ impl Executable {
         // SAFETY: as in `compute`; the table has what the plan says, in its order.
         unsafe { self.plan.run_table(&table[..first + second + third]) }
             .map_err(|e| failure::error(self.plan.schedule(), &self.traced.graph, e))?;
-        Ok(Some(results))
+        Ok(true)
     }
 
     /// Runs any plan.
