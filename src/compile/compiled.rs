@@ -3,9 +3,9 @@
 use super::arguments::Arguments;
 use super::explain::{Explanation, VariantExplanation};
 use super::flat;
+use super::inner::{Function, Inner};
 use super::options::{CompileEvent, CompileOptions};
 use super::replay::Results;
-use super::serve::{Function, Inner};
 use super::traced::Traced;
 use super::tree::TensorTree;
 use super::variants::{Among, Variant};

@@ -8,7 +8,9 @@
 //! | `functionalized` | `functionalize()`: the graph's calls, one after another |
 //! | `function` | `compile()`, and what it guarantees |
 //! | `compiled` | the callable |
-//! | `serve` | how a call is served: by a variant, by capturing on a miss, eagerly |
+//! | `inner` | what a compiled function has: the function, variants, events |
+//! | `serve` | how a call is served: by a variant, by making one, eagerly |
+//! | `make` | making a variant, or one of the rest of a function: capture, compile |
 //! | `dependent` | functions in parts, at calls whose results have sizes that depend on data |
 //! | `variants` | the list of what serves which calls |
 //! | `dynamic` | dimensions that are marked as varying |
@@ -45,7 +47,9 @@ mod flat;
 mod function;
 mod functionalized;
 mod guards;
+mod inner;
 pub(crate) mod interpret;
+mod make;
 pub(crate) mod opcheck;
 mod options;
 mod replay;
