@@ -4,13 +4,14 @@ use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::ops::common::{broadcast, needs_data};
 use crate::ops::copy;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, launch};
 use straightline_catalog::{DType, Dims, Scalar, layout};
+use straightline_runtime::cpu::kernels;
 
 /// The places that are not zero, in row-major order of the flat tensor.
 fn true_places(x: &Tensor) -> Result<Vec<i64>> {
-    let truth = copy::to_dtype(x, DType::Bool)?.to_vec::<bool>()?;
-    Ok(truth.iter().enumerate().filter(|(_, t)| **t).map(|(i, _)| i as i64).collect())
+    let truth = copy::to_contiguous(&copy::to_dtype(x, DType::Bool)?)?;
+    launch::read(&truth, |truth| Ok(kernels::true_places(truth)?))
 }
 
 /// Coordinates `[places, rank]` of flat places, column by column in memory as PyTorch has them.
@@ -86,8 +87,16 @@ pub(crate) fn masked_select(x: &Tensor, mask: &Tensor) -> Result<Tensor> {
     let sizes = broadcast(&[x, mask])?;
     needs_data("masked_select", mask)?;
     needs_data("masked_select", x)?;
-    let places = vector(&true_places(&expanded(mask, &sizes))?)?;
-    crate::ops::index::index_select(&flat(&expanded(x, &sizes))?, 0, &places)
+    let x = copy::to_contiguous(&expanded(x, &sizes))?;
+    let mask = copy::to_contiguous(&expanded(mask, &sizes))?;
+    let count = launch::read(&mask, |mask| Ok(kernels::count_true(mask)?))?;
+    let mut out = Tensor::allocate_contiguous(x.dtype(), x.device(), &[count as i64])?;
+    if count > 0 {
+        launch::run(&mut out, [&x, &mask], |out, [x, mask]| {
+            Ok(kernels::masked_select(out, x, mask)?)
+        })?;
+    }
+    Ok(out)
 }
 
 pub(crate) fn masked_select_backward(
