@@ -2,6 +2,7 @@
 
 use super::JitError;
 use super::analyse::KernelFacts;
+use super::argument::ArgPtr;
 use super::constants::ConstantPool;
 use super::emit::{Emit, mem};
 use super::memory::{Code, CodeBuilder, FuncId};
@@ -40,27 +41,6 @@ pub struct JitOptions {
 /// What a step that is not a kernel calls with its descriptor, one of [`RunContext::steps`], and the
 /// context; it reports failure through the status.
 pub type ExternCall = extern "C" fn(*const u8, *const RunContext);
-
-/// A tensor argument of one call.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct ArgPtr {
-    /// The tensor's first element.
-    pub ptr: *mut u8,
-    /// The version counter of its storage: a packed copy of a parameter is made anew when it
-    /// changes.
-    pub version: u64,
-}
-
-impl ArgPtr {
-    /// No argument yet.
-    pub const NONE: ArgPtr = ArgPtr { ptr: std::ptr::null_mut(), version: 0 };
-
-    /// An argument of version 0.
-    pub fn new(ptr: *mut u8) -> ArgPtr {
-        ArgPtr { ptr, version: 0 }
-    }
-}
 
 /// What one run of the code works on.
 #[derive(Debug)]

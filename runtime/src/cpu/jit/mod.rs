@@ -21,6 +21,7 @@
 mod access;
 mod accumulators;
 mod analyse;
+mod argument;
 mod arith;
 mod body;
 mod columns;
@@ -50,7 +51,8 @@ mod interp;
 #[cfg(test)]
 mod tests;
 
-pub use function::{ArgPtr, Compiled, ExternCall, JitOptions, RunContext, compile};
+pub use argument::ArgPtr;
+pub use function::{Compiled, ExternCall, JitOptions, RunContext, compile};
 pub use sizes::Unfit;
 pub use status::{EXTERN_FAILED, INDEX_OUT_OF_RANGE, Status, ZERO_DIVISION};
 pub(crate) use verify::verify;

@@ -2,8 +2,8 @@
 
 use super::JitError;
 use super::analyse::{KernelFacts, unroll};
+use super::argument::ArgPtr;
 use super::emit::Emit;
-use super::function::ArgPtr;
 use super::lanes::{LANES, Lanes};
 use super::sizes::{Axis, Kernel, Program, Size, Sizes};
 use cranelift_codegen::ir::condcodes::IntCC;
