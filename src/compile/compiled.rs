@@ -48,7 +48,8 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
     ///
     /// # Errors
     /// What the function itself returns; for the first call of a set of shapes also
-    /// [`ErrorKind::DataDependent`] and [`ErrorKind::Compile`].
+    /// [`ErrorKind::DataDependent`](crate::ErrorKind::DataDependent) and
+    /// [`ErrorKind::Compile`](crate::ErrorKind::Compile).
     pub fn call(&self, inputs: impl Arguments<I>) -> Result<O> {
         let mut leaves: SmallVec<[&Tensor; 8]> = SmallVec::new();
         inputs.visit(&mut |t| leaves.push(t));

@@ -10,6 +10,7 @@
 //! | `verify` | what emission relies on |
 //! | `analyse` | invariant values, address shapes, unrolling: decided before emission |
 //! | `parts` | lists of positions that are known while generating code |
+//! | `argument` | the table of what a call is given |
 //! | `nest`, `stages`, `reduce`, `body` | loops of a kernel and of its stages; reductions; one pass over a body's instructions |
 //! | `update` | values combined with elements in memory |
 //! | `arith`, `convert`, `access`, `math` | operations, casts, memory formats, the math functions |
