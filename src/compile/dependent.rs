@@ -7,13 +7,13 @@
 //! results so far) answers for them while the function is captured again, so that the function may do
 //! with sizes what it likes.
 
-use super::externs::{self, to_value};
+use super::externs::{self, to_stack};
 use super::interpret::{self, Interpreter};
 use super::results;
 use super::settle::AtWork;
 use super::traced::Traced;
 use crate::dispatch::{
-    DispatchKey, DispatchKeySet, ExcludeGuard, Kernel, OperatorHandle, Stack, Value, handle_of,
+    DispatchKey, DispatchKeySet, ExcludeGuard, Kernel, OperatorHandle, Value, handle_of,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::modes::dependent::Answers;
@@ -106,9 +106,7 @@ impl Known {
         let schema = op.schema().ok_or_else(unknown)?;
         let mut operands = known.iter().cloned();
         let mut operand = |_: &ValueRef| operands.next().unwrap_or_else(|| known[0].clone());
-        let mut stack: Stack = (args.iter().zip(&schema.args))
-            .map(|(a, s)| to_value(a, &s.ty, &mut operand))
-            .collect();
+        let mut stack = to_stack(args, schema, &mut operand);
         op.call_boxed(&mut stack).map_err(|e| e.with_call(op.name().to_string(), &known))?;
         Ok(stack.into_iter().collect())
     }
@@ -243,9 +241,7 @@ impl Part {
                 None => t.clone(),
             }
         };
-        let mut stack: Stack = (self.args.iter().zip(&self.op.schema().args))
-            .map(|(a, s)| to_value(a, &s.ty, &mut operand))
-            .collect();
+        let mut stack = to_stack(&self.args, self.op.schema(), &mut operand);
         let made = match (failed, &self.derived) {
             (Some(e), _) => Err(e),
             (None, Some(d)) => d.run(&self.kernel, self.keys, stack),

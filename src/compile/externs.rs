@@ -9,7 +9,9 @@
 
 use super::bodies;
 use crate::dispatch::unread::Unread;
-use crate::dispatch::{DispatchKey, DispatchKeySet, Kernel, OperatorHandle, Value, handle_of};
+use crate::dispatch::{
+    DispatchKey, DispatchKeySet, Kernel, OperatorHandle, Stack, Value, handle_of,
+};
 use crate::error::Result;
 use crate::modes::functionalize::{self, Derived};
 use crate::ops::copy;
@@ -19,7 +21,7 @@ use crate::tensor::{Tensor, access};
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use straightline_catalog::schema::SchemaType;
+use straightline_catalog::schema::{FunctionSchema, SchemaType};
 use straightline_catalog::{Arg, Op};
 use straightline_catalog::{Device, Dims, Scalar, layout};
 use straightline_passes::schedule::loops::{Extern, Schedule, Step};
@@ -81,12 +83,7 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
             // SAFETY: they are the plan's own memory for results, written by this step alone.
             let offer = unsafe { Offer::new(places) };
             let mut operand = |i: &u32| inputs[*i as usize].clone();
-            let mut stack: Vec<Value> = ctx
-                .args
-                .iter()
-                .zip(&schema.args)
-                .map(|(a, s)| to_value(a, &s.ty, &mut operand))
-                .collect();
+            let mut stack = to_stack(ctx.args, schema, &mut operand);
             match &derived {
                 // the operands are copies, which it may write
                 Some(d) => {
@@ -222,12 +219,18 @@ fn to_tensor(view: &View<'_>, row_major: bool) -> Result<Tensor> {
     Ok(t)
 }
 
-/// An argument in a graph as a value; `tensor` looks up its tensors.
-pub(super) fn to_value<V>(
-    arg: &Arg<V>,
-    ty: &SchemaType,
+/// The arguments of a call in a graph as those of the dispatcher; `tensor` looks up the tensors, in the
+/// order of the arguments.
+pub(super) fn to_stack<V>(
+    args: &[Arg<V>],
+    schema: &FunctionSchema,
     tensor: &mut dyn FnMut(&V) -> Tensor,
-) -> Value {
+) -> Stack {
+    args.iter().zip(&schema.args).map(|(a, s)| to_value(a, &s.ty, tensor)).collect()
+}
+
+/// An argument in a graph as a value; `tensor` looks up its tensors.
+fn to_value<V>(arg: &Arg<V>, ty: &SchemaType, tensor: &mut dyn FnMut(&V) -> Tensor) -> Value {
     match arg {
         Arg::None => Value::None,
         Arg::Tensor(i) => Value::Tensor(tensor(i)),

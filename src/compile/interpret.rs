@@ -1,11 +1,10 @@
 //! The calls of a captured graph, made one after another through the dispatcher.
 
-use super::externs::to_value;
+use super::externs::to_stack;
 use super::results;
 use super::traced::Traced;
 use crate::dispatch::{
-    DispatchError, DispatchKey, DispatchKeySet, ExcludeGuard, OperatorHandle, Stack, Value,
-    handle_of,
+    DispatchError, DispatchKey, DispatchKeySet, ExcludeGuard, OperatorHandle, Value, handle_of,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::modes::{ABOVE_PYTHON, tracer};
@@ -163,9 +162,7 @@ impl<'a> Interpreter<'a> {
         };
         let schema = name.schema();
         let mut operand = |v: &ValueRef| known[v].clone();
-        let mut stack: Stack = (args.iter().zip(&schema.args))
-            .map(|(a, s)| to_value(a, &s.ty, &mut operand))
-            .collect();
+        let mut stack = to_stack(&args, schema, &mut operand);
         if let (Op::as_strided | Op::as_strided_scatter, [Value::Tensor(t), .., Value::Int(at)]) =
             (name, &mut stack[..])
         {
@@ -304,9 +301,7 @@ fn check_call(graph: &Graph, id: NodeId) -> std::result::Result<(), String> {
         return declared(graph, id);
     };
     let mut operand = |v: &ValueRef| crate::dispatch::meta::of_type(graph.meta(*v));
-    let stack: Stack = (args.iter().zip(&name.schema().args))
-        .map(|(a, s)| to_value(a, &s.ty, &mut operand))
-        .collect();
+    let stack = to_stack(&args, name.schema(), &mut operand);
     let made = match tracer::run_meta(op, &stack) {
         Ok((made, _)) => made,
         Err(e) if says_nothing(&e) => return declared(graph, id),

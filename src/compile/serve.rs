@@ -7,6 +7,7 @@ use super::flat;
 use super::inner::{Given, Inner, find, misses};
 use super::make::{Built, Passed};
 use super::options::CompileEvent;
+use super::replay::Results;
 use super::settle;
 use super::tree::TensorTree;
 use super::variants::Variant;
@@ -23,6 +24,16 @@ fn leaves_behind<'a, I, O>(
 ) -> SmallVec<[&'a Tensor; 16]> {
     let given = passed.iter().flat_map(|p| p.then.part.given(&p.front, &p.results));
     call.leaves.iter().copied().chain(given).collect()
+}
+
+/// What a call returns: the variant's output, made of the results of its code.
+fn returned<I: TensorTree, O: TensorTree>(
+    variant: &Variant<I, O>,
+    output: &O,
+    call: &Given<'_, I>,
+    results: Results,
+) -> O {
+    flat::rebuild(output, &variant.handed, call.inputs, &mut results.into_iter())
 }
 
 impl<I: TensorTree, O: TensorTree> Inner<I, O> {
@@ -53,8 +64,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
             return (self.function)(call.inputs);
         };
         let _range = record_lazily(|| format!("compiled variant {}", variant.number));
-        let mut results = code.run(call.leaves)?.into_iter();
-        Ok(flat::rebuild(output, &variant.handed, call.inputs, &mut results))
+        Ok(returned(variant, output, call, code.run(call.leaves)?))
     }
 
     /// Runs a function in parts. What it has drawn is drawn again where it has to run eagerly after
@@ -91,11 +101,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
             let then = match (&at.then, &at.output) {
                 (Some(then), _) => then,
                 (None, None) => return Ok(None),
-                (None, Some(output)) => {
-                    let mut results = front.into_iter();
-                    let done = flat::rebuild(output, &at.handed, call.inputs, &mut results);
-                    return Ok(Some(done));
-                }
+                (None, Some(output)) => return Ok(Some(returned(at, output, call, front))),
             };
             let results = then.part.call(&front)?;
             passed.push(Passed { then, front, results });
