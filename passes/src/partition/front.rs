@@ -17,12 +17,12 @@ use std::collections::BTreeSet;
 /// use straightline_passes::partition::Front;
 /// let graph = Graph::parse("graph(%x: f32[4]) {
 ///   %0: f32[4] = aten::exp(%x)
-///   %1: bool[4] = aten::gt.Scalar(%0, 1.0)
+///   %1: bool[4] = aten::gt.Scalar(%0, other=1.0)
 ///   %2: f32[3] = aten::masked_select(%0, %1)
 ///   %3: f32[3] = aten::neg(%2)
-///   return %3
+///   return %3, %0
 /// }")?;
-/// let call = graph.operands(graph.outputs()[0].node)[0].node;
+/// let call = graph.operands(graph.outputs()[0].node)[0].node; // masked_select
 /// let front = Front::new(&graph, call);
 /// assert_eq!((front.graph.call_count(), front.graph.outputs().len()), (2, 2));
 /// let given = [[front.crossing[0]], [call.into()]].concat();
