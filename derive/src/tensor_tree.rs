@@ -45,6 +45,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
         #[automatically_derived]
         #[allow(unused_variables, clippy::all, clippy::pedantic)]
         impl #impl_generics ::straightline::TensorTree for #name #type_generics #where_clause {
+            #[inline]
             fn visit<'__tree>(
                 &'__tree self,
                 __f: &mut dyn ::core::ops::FnMut(&'__tree ::straightline::Tensor),
@@ -52,6 +53,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
                 match #subject { #(#visit)* }
             }
 
+            #[inline]
             fn map(
                 &self,
                 __f: &mut dyn ::core::ops::FnMut(&::straightline::Tensor) -> ::straightline::Tensor,
@@ -59,6 +61,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
                 match #subject { #(#map)* }
             }
 
+            #[inline]
             fn matches(
                 &self,
                 other: &Self,

@@ -148,10 +148,12 @@ impl<T: TensorTree> Arguments<T> for &T {
 macro_rules! by_value {
     ($($t:ty),*) => {$(
         impl Arguments<$t> for $t {
+            #[inline]
             fn visit<'a>(&'a self, f: &mut dyn FnMut(&'a Tensor)) {
                 TensorTree::visit(self, f);
             }
 
+            #[inline]
             fn matches(&self, other: &$t) -> Option<String> {
                 TensorTree::matches(self, other)
             }
@@ -209,12 +211,14 @@ fn difference<T, A: Arguments<T>>(new: &[A], old: &[T]) -> Option<String> {
 macro_rules! rows {
     ($($ty:ty, $tree:ty $(, const $n:ident)?: |$row:ident| $owned:expr;)*) => {$(
         impl<T, A: Arguments<T> $(, const $n: usize)?> Arguments<$tree> for $ty {
+            #[inline]
             fn visit<'a>(&'a self, f: &mut dyn FnMut(&'a Tensor)) {
                 for element in self.iter() {
                     element.visit(f);
                 }
             }
 
+            #[inline]
             fn matches(&self, other: &$tree) -> Option<String> {
                 difference(&self[..], &other[..])
             }
@@ -235,12 +239,14 @@ rows! {
 }
 
 impl<T, A: Arguments<T>> Arguments<Option<T>> for Option<A> {
+    #[inline]
     fn visit<'a>(&'a self, f: &mut dyn FnMut(&'a Tensor)) {
         if let Some(value) = self {
             value.visit(f);
         }
     }
 
+    #[inline]
     fn matches(&self, other: &Option<T>) -> Option<String> {
         match (self, other) {
             (Some(new), Some(old)) => new.matches(old),

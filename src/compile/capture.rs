@@ -131,7 +131,7 @@ fn attempt<I: TensorTree, O: TensorTree>(
     let fallbacks = reached_fallbacks(inputs, tls);
     let scope = Scope;
     let (mut failed, mut index) = (None, 0);
-    let stand_ins = flat::map(inputs, &mut |t| {
+    let stand_ins = flat::map(inputs, |t| {
         index += 1;
         let made = functionalize::wrap_argument(t, index - 1);
         made.inspect(|stand_in| captured::adopt(stand_in, t)).unwrap_or_else(|e| {
@@ -190,11 +190,11 @@ fn attempt<I: TensorTree, O: TensorTree>(
     drop(stand_ins);
     drop(scope);
     let mut arguments = Vec::new();
-    flat::visit(inputs, &mut |t| arguments.push(t));
+    flat::visit(inputs, |t| arguments.push(t));
     arguments.extend(tape::arguments(&gradients));
     let mut result = Vec::new();
     if let Ok((_, output, _)) = &done {
-        flat::visit(output, &mut |t| result.push(t));
+        flat::visit(output, |t| result.push(t));
     }
     result.extend(gradients.iter().filter_map(|g| g.after.as_ref()?.as_ref()));
     let kept = remains.kept(&result);
@@ -253,7 +253,7 @@ fn reached_fallbacks<I: TensorTree>(inputs: &I, tls: TlsKeySets) -> Vec<(Dispatc
     let cpu = DispatchKeySet::for_device(DeviceType::Cpu);
     let mut keys =
         tls.included | cpu | DispatchKeySet::of(&[DispatchKey::BackendSelect, DispatchKey::Meta]);
-    flat::visit(inputs, &mut |t| keys |= t.key_set());
+    flat::visit(inputs, |t| keys |= t.key_set());
     fallback_epochs(keys)
 }
 
@@ -299,7 +299,7 @@ fn finish<I: TensorTree, O: TensorTree>(
     let _on = recording();
     let _grad = GradGuard::set(false);
     let mut given = Vec::new();
-    flat::visit(output, &mut |t| given.push(t.clone()));
+    flat::visit(output, |t| given.push(t.clone()));
     let returned = given.len();
     let grads = tape::uses(gradients, &mut given);
     let leaves = functionalize::leaves();
@@ -352,7 +352,7 @@ fn finish<I: TensorTree, O: TensorTree>(
     recording.graph.set_outputs(&values);
     let roots = values.iter().map(|v| root(&recording.graph, *v)).collect();
     let mut shapes = Vec::new();
-    flat::visit(inputs, &mut |t| shapes.push(t.meta()));
+    flat::visit(inputs, |t| shapes.push(t.meta()));
     shapes.extend(tape::arguments(gradients).iter().map(|t| t.meta()));
     let merged = sources.inputs.iter().any(|s| matches!(s, InputSlot::Merged { .. }));
     Ok(Traced {

@@ -84,7 +84,7 @@ pub(super) fn sample<I: TensorTree, O: TensorTree>(
         return Ok(None);
     }
     let mut failed = None;
-    let like = flat::map(inputs, &mut |t| match t.dynamic_dims() {
+    let like = flat::map(inputs, |t| match t.dynamic_dims() {
         0 => t.clone(),
         _ => resized(t).unwrap_or_else(|e| {
             failed.get_or_insert(e);

@@ -5,18 +5,19 @@
 //! (`__tensor_flatten__` and `__tensor_unflatten__` of AOTAutograd).
 
 use super::tree::TensorTree;
+use crate::dispatch::DispatchKeySet;
 use crate::modes::{functionalize, subclass};
 use crate::ops::kinds;
 use crate::tensor::Tensor;
 
 /// Calls `f` with every tensor that is not a wrapper, and whether there are wrappers.
 #[inline]
-pub(super) fn visit<'a, T: TensorTree>(tree: &'a T, f: &mut dyn FnMut(&'a Tensor)) -> bool {
+pub(super) fn visit<'a, T: TensorTree>(tree: &'a T, mut f: impl FnMut(&'a Tensor)) -> bool {
     let mut wrapped = false;
     tree.visit(&mut |t| {
         if is_structure(t) {
             wrapped = true;
-            visit_inside(t, f);
+            visit_inside(t, &mut f);
         } else {
             f(t);
         }
@@ -26,9 +27,10 @@ pub(super) fn visit<'a, T: TensorTree>(tree: &'a T, f: &mut dyn FnMut(&'a Tensor
 
 /// The same tree made of other tensors, wrappers around them rebuilt; `f` is called in the order
 /// of [`visit`].
-pub(super) fn map<T: TensorTree>(tree: &T, f: &mut dyn FnMut(&Tensor) -> Tensor) -> T {
+#[inline]
+pub(super) fn map<T: TensorTree>(tree: &T, mut f: impl FnMut(&Tensor) -> Tensor) -> T {
     tree.map(&mut |t| {
-        if is_structure(t) { map_inside(t, f) } else { f(t) }
+        if is_structure(t) { map_inside(t, &mut f) } else { f(t) }
     })
 }
 
@@ -36,6 +38,13 @@ pub(super) fn map<T: TensorTree>(tree: &T, f: &mut dyn FnMut(&Tensor) -> Tensor)
 /// dense parts.
 #[inline]
 pub(super) fn is_structure(t: &Tensor) -> bool {
+    // one look at plain tensors: compiled calls ask this of each argument and each result
+    let keys = t.key_set() & (kinds::KINDS | DispatchKeySet::PYTHON);
+    !keys.is_empty() && is_looked_through(t)
+}
+
+#[cold]
+fn is_looked_through(t: &Tensor) -> bool {
     subclass::is_subclass(t) || kinds::has_parts(t)
 }
 
@@ -115,17 +124,18 @@ fn old_wrapper(t: &Tensor, given: &[&Tensor]) -> Option<Handed> {
 
 /// `template` made of the tensors that were computed.
 #[inline]
-pub(super) fn fill<O: TensorTree>(template: &O, results: &mut dyn Iterator<Item = Tensor>) -> O {
-    map(template, &mut |stand_in: &Tensor| results.next().unwrap_or_else(|| stand_in.clone()))
+pub(super) fn fill<O: TensorTree>(template: &O, mut results: impl Iterator<Item = Tensor>) -> O {
+    map(template, |stand_in: &Tensor| results.next().unwrap_or_else(|| stand_in.clone()))
 }
 
 /// The result of a call: `template` made of the tensors that were computed, with old wrappers
 /// handed back unchanged.
+#[inline]
 pub(super) fn rebuild<I: TensorTree, O: TensorTree>(
     template: &O,
     handed: &[Option<Handed>],
     inputs: &I,
-    results: &mut dyn Iterator<Item = Tensor>,
+    mut results: impl Iterator<Item = Tensor>,
 ) -> O {
     if handed.is_empty() {
         return fill(template, results);

@@ -106,7 +106,7 @@ impl<I: TensorTree, O: TensorTree> Functionalized<I, O> {
 
     fn run(&self, inputs: &I) -> Result<O> {
         let mut leaves: Vec<&Tensor> = Vec::new();
-        let wrapped = flat::visit(inputs, &mut |t| leaves.push(t));
+        let wrapped = flat::visit(inputs, |t| leaves.push(t));
         let fakes = fake::is_pushed() || leaves.iter().any(|t| t.is_fake());
         if tracer::current().is_some() || fakes {
             // a capture is functional already, and fake tensors have no data
@@ -136,8 +136,8 @@ impl<I: TensorTree, O: TensorTree> Functionalized<I, O> {
             let _below = interpret::below();
             self.perform(&captured.traced, &leaves)?
         };
-        let mut results = results.into_iter();
-        Ok(flat::rebuild(&captured.output, &captured.handed, inputs, &mut results))
+        let results = results.into_iter();
+        Ok(flat::rebuild(&captured.output, &captured.handed, inputs, results))
     }
 
     /// Makes the calls of the graph, then the writes.

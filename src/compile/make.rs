@@ -48,7 +48,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
     /// Captures the function for these inputs.
     pub(super) fn trace(&self, inputs: &I) -> Result<Traced> {
         let mut leaves = Vec::new();
-        flat::visit(inputs, &mut |t| leaves.push(t));
+        flat::visit(inputs, |t| leaves.push(t));
         let wanted = Wanted { perform: false, joint: true };
         let capture = || capture_for(&*self.function, inputs, wanted);
         let known = Rc::new(Known::new(&leaves));
@@ -111,7 +111,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         };
         let before = performed.iter().any(same);
         if !before && performed.len() < self.options.max_variants {
-            let like = flat::map(like, &mut Tensor::clone);
+            let like = flat::map(like, Tensor::clone);
             performed.push((Guards::new(call.leaves, tls, None), like));
         }
         before
@@ -364,5 +364,5 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
 
 /// The structure of inputs. Tensors in it are stand-ins; meta ones hold no memory.
 fn template<I: TensorTree>(inputs: &I) -> I {
-    flat::map(inputs, &mut crate::dispatch::meta::to_meta)
+    flat::map(inputs, crate::dispatch::meta::to_meta)
 }

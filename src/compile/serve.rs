@@ -33,14 +33,14 @@ fn returned<I: TensorTree, O: TensorTree>(
     call: &Given<'_, I>,
     results: Results,
 ) -> O {
-    flat::rebuild(output, &variant.handed, call.inputs, &mut results.into_iter())
+    flat::rebuild(output, &variant.handed, call.inputs, results.into_iter())
 }
 
 impl<I: TensorTree, O: TensorTree> Inner<I, O> {
     /// The call with a value of the function's own type.
     pub(super) fn call(&self, inputs: &I) -> Result<O> {
         let mut leaves: SmallVec<[&Tensor; 8]> = SmallVec::new();
-        let wrapped = flat::visit(inputs, &mut |t| leaves.push(t));
+        let wrapped = flat::visit(inputs, |t| leaves.push(t));
         let tls = TlsKeySets::current();
         let call = Given { inputs, leaves: &leaves, wrapped, tls };
         match find(&self.variants, &call) {

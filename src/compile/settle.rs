@@ -178,7 +178,7 @@ pub(super) fn perform<O: TensorTree>(
 ) -> Result<O> {
     let (_below, _busy) = (interpret::below(), AtWork::begin());
     let mut returned: Vec<&Tensor> = Vec::new();
-    flat::visit(result, &mut |t| returned.push(t));
+    flat::visit(result, |t| returned.push(t));
     returned.extend(grads);
     let all = kept.stand_ins.iter().map(|s| &*s.tensor);
     let written = kept.written.iter().filter_map(|(_, w)| functionalize::base(w));
@@ -217,5 +217,5 @@ pub(super) fn perform<O: TensorTree>(
         },
         &grads,
     );
-    Ok(flat::map(result, &mut |t| given(t)))
+    Ok(flat::map(result, |t| given(t)))
 }

@@ -29,9 +29,9 @@ pub(super) fn refusal<I: TensorTree>(
         return Some("it leaves gradients that can be differentiated in `.grad`".into());
     }
     let mut wants = Vec::new();
-    flat::visit(inputs, &mut |t| wants.push(t.requires_grad()));
+    flat::visit(inputs, |t| wants.push(t.requires_grad()));
     let (mut i, mut changed) = (0, false);
-    flat::visit(stand_ins, &mut |t| {
+    flat::visit(stand_ins, |t| {
         changed |= t.requires_grad() != wants[i] || captured::is_computed(t);
         i += 1;
     });
@@ -40,7 +40,7 @@ pub(super) fn refusal<I: TensorTree>(
     }
     // two handles of one `.grad` would be captured as two
     let mut reals: Vec<&Tensor> = Vec::new();
-    flat::visit(inputs, &mut |t| reals.push(t));
+    flat::visit(inputs, |t| reals.push(t));
     let twice = gradients.iter().any(|g| {
         let same = |t: &&&Tensor| t.same_handle(&g.touched.real);
         reals.iter().filter(same).count() + usize::from(matches!(g.touched.owner, Owner::Tensor(_)))
@@ -55,9 +55,9 @@ pub(super) fn tangents<I: TensorTree, O: TensorTree>(
     output: Option<&O>,
 ) -> Option<String> {
     let (mut given, mut returned) = (false, false);
-    flat::visit(inputs, &mut |t| given |= t.has_tangent());
+    flat::visit(inputs, |t| given |= t.has_tangent());
     if let Some(output) = output {
-        flat::visit(output, &mut |t| returned |= t.has_tangent());
+        flat::visit(output, |t| returned |= t.has_tangent());
     }
     match (given, returned) {
         (true, _) => Some("an argument has a tangent".into()),
@@ -151,7 +151,7 @@ pub(super) fn are_alone<'a>(
 /// That arguments whose `.grad` matters are no other arguments and no closed-over tensors as well.
 pub(super) fn apart<I: TensorTree>(gradients: &[Gradient], inputs: &I) -> Vec<Asked> {
     let mut count = 0;
-    flat::visit(inputs, &mut |_| count += 1);
+    flat::visit(inputs, |_| count += 1);
     let mut all = Vec::new();
     for (at, g) in gradients.iter().enumerate() {
         for k in 0..count {

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::modes::functionalize::{InputSlot, Owner};
 use crate::ops::aten;
 use crate::tensor::Tensor;
+use smallvec::SmallVec;
 use std::sync::Arc;
 use straightline_catalog::TensorMeta;
 use straightline_passes::ir::graph::{Graph, NodeId, NodeKind, ValueRef};
@@ -185,9 +186,9 @@ impl Training {
             Place::Parameter(i) => (*traced.parameters[*i]).clone(),
             Place::Result(i) => results[*i].clone(),
         });
-        let saved: Vec<Tensor> = saved.collect();
-        let wanting: Vec<&Tensor> = self.results.iter().map(|i| &results[*i]).collect();
-        let targets: Vec<&Tensor> =
+        let saved: SmallVec<[Tensor; 4]> = saved.collect();
+        let wanting: SmallVec<[&Tensor; 4]> = self.results.iter().map(|i| &results[*i]).collect();
+        let targets: SmallVec<[&Tensor; 8]> =
             self.targets.iter().map(|owner| results::owned(owner, arguments, &[])).collect();
         let backward = self.backward.clone().map(|plan| plan as Arc<dyn Backward>);
         captured::attach(&wanting, &targets, &Saves { tensors: &saved }, backward)

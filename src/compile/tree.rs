@@ -54,14 +54,17 @@ pub trait TensorTree: Sized {
 }
 
 impl TensorTree for Tensor {
+    #[inline]
     fn visit<'a>(&'a self, f: &mut dyn FnMut(&'a Tensor)) {
         f(self);
     }
 
+    #[inline]
     fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
         f(self)
     }
 
+    #[inline]
     fn matches(&self, _other: &Self) -> Option<String> {
         None
     }
@@ -71,12 +74,15 @@ impl TensorTree for Tensor {
 macro_rules! static_leaf {
     ($($ty:ty: |$a:ident, $b:ident| $same:expr;)+) => {$(
         impl TensorTree for $ty {
+            #[inline]
             fn visit<'a>(&'a self, _f: &mut dyn FnMut(&'a Tensor)) {}
 
+            #[inline]
             fn map(&self, _f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
                 self.clone()
             }
 
+            #[inline]
             fn matches(&self, other: &Self) -> Option<String> {
                 let ($a, $b) = (self, other);
                 if $same {
@@ -105,16 +111,19 @@ macro_rules! tuple {
     ($($name:ident $index:tt),*) => {
         impl<$($name: TensorTree),*> TensorTree for ($($name,)*) {
             #[allow(unused_variables, reason = "the empty tuple has no elements")]
+            #[inline]
             fn visit<'a>(&'a self, f: &mut dyn FnMut(&'a Tensor)) {
                 $(self.$index.visit(f);)*
             }
 
             #[allow(unused_variables, clippy::unused_unit, reason = "the empty tuple has no elements")]
+            #[inline]
             fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
                 ($(TensorTree::map(&self.$index, f),)*)
             }
 
             #[allow(unused_variables, reason = "the empty tuple has no elements")]
+            #[inline]
             fn matches(&self, other: &Self) -> Option<String> {
                 $(
                     if let Some(what) = self.$index.matches(&other.$index) {
@@ -148,32 +157,38 @@ fn elements_match<T: TensorTree>(new: &[T], old: &[T]) -> Option<String> {
 }
 
 impl<T: TensorTree, const N: usize> TensorTree for [T; N] {
+    #[inline]
     fn visit<'a>(&'a self, f: &mut dyn FnMut(&'a Tensor)) {
         for element in self {
             element.visit(f);
         }
     }
 
+    #[inline]
     fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
         std::array::from_fn(|i| TensorTree::map(&self[i], f))
     }
 
+    #[inline]
     fn matches(&self, other: &Self) -> Option<String> {
         elements_match(self, other)
     }
 }
 
 impl<T: TensorTree> TensorTree for Vec<T> {
+    #[inline]
     fn visit<'a>(&'a self, f: &mut dyn FnMut(&'a Tensor)) {
         for element in self {
             element.visit(f);
         }
     }
 
+    #[inline]
     fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
         self.iter().map(|element| TensorTree::map(element, f)).collect()
     }
 
+    #[inline]
     fn matches(&self, other: &Self) -> Option<String> {
         if self.len() != other.len() {
             return Some(format!("length {}, was {}", self.len(), other.len()));
@@ -183,16 +198,19 @@ impl<T: TensorTree> TensorTree for Vec<T> {
 }
 
 impl<T: TensorTree> TensorTree for Option<T> {
+    #[inline]
     fn visit<'a>(&'a self, f: &mut dyn FnMut(&'a Tensor)) {
         if let Some(value) = self {
             value.visit(f);
         }
     }
 
+    #[inline]
     fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
         self.as_ref().map(|value| TensorTree::map(value, f))
     }
 
+    #[inline]
     fn matches(&self, other: &Self) -> Option<String> {
         match (self, other) {
             (Some(new), Some(old)) => new.matches(old),
@@ -204,30 +222,36 @@ impl<T: TensorTree> TensorTree for Option<T> {
 }
 
 impl<T: TensorTree> TensorTree for Box<T> {
+    #[inline]
     fn visit<'a>(&'a self, f: &mut dyn FnMut(&'a Tensor)) {
         T::visit(self, f);
     }
 
+    #[inline]
     fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
         Box::new(T::map(self, f))
     }
 
+    #[inline]
     fn matches(&self, other: &Self) -> Option<String> {
         T::matches(self, other)
     }
 }
 
 impl<T: TensorTree> TensorTree for BTreeMap<String, T> {
+    #[inline]
     fn visit<'a>(&'a self, f: &mut dyn FnMut(&'a Tensor)) {
         for value in self.values() {
             value.visit(f);
         }
     }
 
+    #[inline]
     fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
         self.iter().map(|(key, value)| (key.clone(), TensorTree::map(value, f))).collect()
     }
 
+    #[inline]
     fn matches(&self, other: &Self) -> Option<String> {
         if let Some(key) = self.keys().find(|key| !other.contains_key(*key)) {
             return Some(format!("key {key:?} is new"));

@@ -191,15 +191,16 @@ impl<I, O> Variants<I, O> {
         tls: TlsKeySets,
         same: impl Fn(&Variant<I, O>) -> bool,
     ) -> Option<&Variant<I, O>> {
+        let serves = |v: &Variant<I, O>| v.guards.hold(leaves, tls) && same(v);
         let mut all = self.newest_first();
-        let found = (all.by_ref().take(ASKED)).find(|v| v.guards.hold(leaves, tls) && same(v));
-        match found {
-            None if self.count() > ASKED => {
-                let sizes = hash(leaves);
-                all.find(|v| v.sizes == sizes && v.guards.hold(leaves, tls) && same(v))
+        for _ in 0..ASKED {
+            match all.next()? {
+                v if serves(v) => return Some(v),
+                _ => {}
             }
-            found => found,
         }
+        let sizes = hash(leaves);
+        all.find(|v| v.sizes == sizes && serves(v))
     }
 
     /// Adds a variant; one caller at a time.

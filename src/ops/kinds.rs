@@ -9,7 +9,8 @@ use crate::ops::quantized::{Quantized, Quantizer};
 use crate::ops::sparse::{Coo, Csr};
 use crate::tensor::Tensor;
 
-const KINDS: DispatchKeySet = DispatchKeySet::of(&[
+/// A tensor that is made of dense parts has one of these keys.
+pub(crate) const KINDS: DispatchKeySet = DispatchKeySet::of(&[
     DispatchKey::Sparse,
     DispatchKey::SparseCsr,
     DispatchKey::Quantized,
@@ -17,9 +18,7 @@ const KINDS: DispatchKeySet = DispatchKeySet::of(&[
 ]);
 
 /// Whether a tensor is made of dense parts that are known here.
-#[inline]
 pub(crate) fn has_parts(t: &Tensor) -> bool {
-    // one look at plain tensors: compiled calls ask this of each argument
     !(t.key_set() & KINDS).is_empty() && parts(t).is_some()
 }
 

@@ -12,11 +12,11 @@ use winnow::{
 
 /// What a token is.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Kind {
+pub(super) enum Kind<'a> {
     /// An identifier.
-    Ident(String),
+    Ident(&'a str),
     /// A number as written, without a sign.
-    Number(String),
+    Number(&'a str),
     /// A string without its quotes, escapes resolved.
     Str(String),
     /// Punctuation: `(`, `)`, `[`, `]`, `,`, `*`, `=`, `?`, `!`, `|`, `.`, `-`, `:`, `::`, `->`,
@@ -30,8 +30,8 @@ pub(super) enum Kind {
 
 /// A token and the bytes it covers.
 #[derive(Clone, Debug)]
-pub(super) struct Token {
-    pub(super) kind: Kind,
+pub(super) struct Token<'a> {
+    pub(super) kind: Kind<'a>,
     pub(super) at: Range<usize>,
 }
 
@@ -40,9 +40,9 @@ type Input<'a> = LocatingSlice<&'a str>;
 const PUNCTUATION: [&str; 16] =
     ["...", "::", "->", "(", ")", "[", "]", ",", "*", "=", "?", "!", "|", ".", "-", ":"];
 
-fn punct(input: &mut Input<'_>) -> Result<Kind> {
+fn punct<'a>(input: &mut Input<'a>) -> Result<Kind<'a>> {
     for p in PUNCTUATION {
-        if input.starts_with(p) {
+        if input.as_bytes().starts_with(p.as_bytes()) {
             input.next_slice(p.len());
             return Ok(Kind::Punct(p));
         }
@@ -50,27 +50,27 @@ fn punct(input: &mut Input<'_>) -> Result<Kind> {
     Err(ContextError::new())
 }
 
-fn ident(input: &mut Input<'_>) -> Result<Kind> {
+fn ident<'a>(input: &mut Input<'a>) -> Result<Kind<'a>> {
     (
         one_of(|c: char| c.is_ascii_alphabetic() || c == '_'),
         take_while(0.., |c: char| c.is_ascii_alphanumeric() || c == '_'),
     )
         .take()
-        .map(|s: &str| Kind::Ident(s.to_string()))
+        .map(Kind::Ident)
         .parse_next(input)
 }
 
-fn number(input: &mut Input<'_>) -> Result<Kind> {
+fn number<'a>(input: &mut Input<'a>) -> Result<Kind<'a>> {
     let exponent = || (one_of(['e', 'E']), opt(one_of(['+', '-'])), digit1).void();
     alt((
         (digit1, opt(('.', opt(digit1))), opt(exponent()), opt('j')).take(),
         ('.', digit1, opt(exponent()), opt('j')).take(),
     ))
-    .map(|s: &str| Kind::Number(s.to_string()))
+    .map(Kind::Number)
     .parse_next(input)
 }
 
-fn string(input: &mut Input<'_>) -> Result<Kind> {
+fn string<'a>(input: &mut Input<'a>) -> Result<Kind<'a>> {
     let quote: char = one_of(['"', '\'']).parse_next(input)?;
     let body: String = repeat(
         0..,
@@ -90,9 +90,10 @@ fn string(input: &mut Input<'_>) -> Result<Kind> {
 }
 
 /// Cuts `text` into tokens; the last one is `End`, or `Unknown` where no token starts.
-pub(super) fn tokens(text: &str) -> Vec<Token> {
+pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
     let mut input = Input::new(text);
-    let mut out = Vec::new();
+    // most tokens have four characters or more
+    let mut out = Vec::with_capacity(text.len() / 4 + 2);
     loop {
         let _: Result<&str> = multispace0.parse_next(&mut input);
         let start = input.current_token_start();

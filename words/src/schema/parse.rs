@@ -62,7 +62,7 @@ impl std::str::FromStr for OperatorName {
 
 struct Cursor<'a> {
     text: &'a str,
-    tokens: Vec<Token>,
+    tokens: Vec<Token<'a>>,
     at: usize,
     /// How many bare `!` were seen; each is an alias set of its own.
     fresh: usize,
@@ -75,16 +75,16 @@ impl<'a> Cursor<'a> {
         Cursor { text, tokens: tokens(text), at: 0, fresh: 0 }
     }
 
-    fn token(&self) -> &Token {
+    fn token(&self) -> &Token<'a> {
         // the list always ends in End or Unknown, which nothing steps over
         &self.tokens[self.at]
     }
 
-    fn peek(&self) -> &Kind {
+    fn peek(&self) -> &Kind<'a> {
         &self.token().kind
     }
 
-    fn peek2(&self) -> &Kind {
+    fn peek2(&self) -> &Kind<'a> {
         let i = (self.at + 1).min(self.tokens.len() - 1);
         &self.tokens[i].kind
     }
@@ -93,12 +93,10 @@ impl<'a> Cursor<'a> {
         matches!(self.peek(), Kind::Punct(q) if *q == p)
     }
 
-    fn bump(&mut self) -> Token {
-        let t = self.token().clone();
+    fn bump(&mut self) {
         if self.at + 1 < self.tokens.len() {
             self.at += 1;
         }
-        t
     }
 
     fn eat(&mut self, p: &str) -> bool {
@@ -133,10 +131,9 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn ident(&mut self, want: &'static str) -> PResult<String> {
-        match self.peek() {
+    fn ident(&mut self, want: &'static str) -> PResult<&'a str> {
+        match *self.peek() {
             Kind::Ident(s) => {
-                let s = s.clone();
                 self.bump();
                 Ok(s)
             }
@@ -145,20 +142,20 @@ impl<'a> Cursor<'a> {
     }
 
     fn operator_name(&mut self) -> PResult<OperatorName> {
-        let mut name = self.ident("an operator name")?;
+        let mut name = self.ident("an operator name")?.to_string();
         if self.eat("::") {
-            let base = self.ident("an operator name")?;
-            name = format!("{name}::{base}");
+            name.push_str("::");
+            name.push_str(self.ident("an operator name")?);
         }
-        let mut overload = String::new();
+        let mut overload = "";
         if self.eat(".") {
             let at = self.token().at.clone();
             overload = self.ident("an overload name")?;
             if overload == "default" || overload.starts_with("__") {
-                return self.error_at(at, SchemaErrorKind::IllegalOverload(overload));
+                return self.error_at(at, SchemaErrorKind::IllegalOverload(overload.to_string()));
             }
         }
-        Ok(OperatorName { name, overload })
+        Ok(OperatorName { name, overload: overload.to_string() })
     }
 
     fn rest_of_schema(&mut self, name: OperatorName) -> PResult<FunctionSchema> {
@@ -215,7 +212,7 @@ impl<'a> Cursor<'a> {
 
     fn argument(&mut self, kwarg_only: bool) -> PResult<Argument> {
         let (ty, alias) = self.sized_type()?;
-        let name = self.ident("an argument name")?;
+        let name = self.ident("an argument name")?.to_string();
         let default = if self.eat("=") { Some(self.default(&ty)?) } else { None };
         Ok(Argument { name, ty, default, kwarg_only, alias })
     }
@@ -255,7 +252,7 @@ impl<'a> Cursor<'a> {
     fn one_return(&mut self) -> PResult<Return> {
         let (ty, alias) = self.sized_type()?;
         let name = match self.peek() {
-            Kind::Ident(_) => Some(self.ident("a return name")?),
+            Kind::Ident(_) => Some(self.ident("a return name")?.to_string()),
             _ => None,
         };
         Ok(Return { name, ty, alias })

@@ -8,7 +8,7 @@ use crate::schema::{DefaultValue, SchemaType};
 impl Cursor<'_> {
     pub(super) fn default(&mut self, ty: &SchemaType) -> PResult<DefaultValue> {
         let start = self.token().at.start;
-        let is_none = matches!(self.peek(), Kind::Ident(s) if s == "None");
+        let is_none = *self.peek() == Kind::Ident("None");
         match ty {
             SchemaType::Optional(_) | SchemaType::None if is_none => {
                 self.bump();
@@ -112,7 +112,7 @@ impl Cursor<'_> {
             ) => {
                 // c10 asks the type as it is written: a whole number stays one for `float?`
                 let optional = matches!(shown, T::Optional(t) if **t == T::Float);
-                self.number(&n, negative, *ty == T::Float && !optional)?
+                self.number(n, negative, *ty == T::Float && !optional)?
             }
             (Kind::Str(s), T::Str | T::Device | T::Any | T::Var(_)) if !negative => {
                 DefaultValue::Str(s)
@@ -120,10 +120,10 @@ impl Cursor<'_> {
             // the canonical text has devices without quotes: `cpu`, `cuda:0`
             (Kind::Ident(s), T::Device) if !negative => match self.device_index() {
                 Some(index) => DefaultValue::Str(format!("{s}:{index}")),
-                None => DefaultValue::Str(s),
+                None => DefaultValue::Str(s.to_string()),
             },
             (Kind::Ident(s), _) if !negative => {
-                let value = match (s.as_str(), ty) {
+                let value = match (s, ty) {
                     ("True", T::Bool | T::SymBool | T::Scalar | T::Any | T::Var(_)) => {
                         Some(DefaultValue::Bool(true))
                     }
@@ -145,13 +145,13 @@ impl Cursor<'_> {
     }
 
     /// Steps over the type in `cuda:0`, leaving the cursor on the index.
-    pub(super) fn device_index(&mut self) -> Option<String> {
+    pub(super) fn device_index(&mut self) -> Option<&str> {
         let Some([colon, index]) = self.tokens.get(self.at + 1..self.at + 3) else {
             return None;
         };
         match (&colon.kind, &index.kind) {
             (Kind::Punct(":"), Kind::Number(n)) => {
-                let n = n.clone();
+                let n = *n;
                 self.at += 2;
                 Some(n)
             }

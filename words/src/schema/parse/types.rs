@@ -11,11 +11,11 @@ impl Cursor<'_> {
         if self.is("[") {
             self.bump();
             let at = self.token().at.clone();
-            let Kind::Number(n) = self.peek().clone() else {
+            let Kind::Number(n) = *self.peek() else {
                 return self.expected("a list size or ]");
             };
             let Ok(n) = n.parse::<u32>() else {
-                return self.error_at(at, SchemaErrorKind::BadNumber(n));
+                return self.error_at(at, SchemaErrorKind::BadNumber(n.to_string()));
             };
             self.bump();
             self.expect("]")?;
@@ -88,7 +88,8 @@ impl Cursor<'_> {
     pub(super) fn alias_set(&mut self) -> PResult<Vec<String>> {
         let mut out = Vec::new();
         loop {
-            out.push(if self.eat("*") { "*".to_string() } else { self.ident("an alias set")? });
+            let set = if self.eat("*") { "*" } else { self.ident("an alias set")? };
+            out.push(set.to_string());
             if !self.eat("|") {
                 return Ok(out);
             }
@@ -120,7 +121,7 @@ impl Cursor<'_> {
         }
         let at = self.token().at.clone();
         let name = self.ident("a type")?;
-        let ty = match name.as_str() {
+        let ty = match name {
             "Tensor" => SchemaType::Tensor,
             "int" => SchemaType::Int,
             "SymInt" => SchemaType::SymInt,
@@ -160,19 +161,19 @@ impl Cursor<'_> {
             "__torch__" => {
                 for part in ["torch", "classes"] {
                     self.expect(".")?;
-                    if self.peek() != &Kind::Ident(part.to_string()) {
+                    if self.peek() != &Kind::Ident(part) {
                         return self.expected("__torch__.torch.classes.NAMESPACE.CLASS");
                     }
                     self.bump();
                 }
                 self.expect(".")?;
-                let namespace = self.ident("a class namespace")?;
+                let namespace = self.ident("a class namespace")?.to_string();
                 self.expect(".")?;
-                let name = self.ident("a class name")?;
+                let name = self.ident("a class name")?.to_string();
                 SchemaType::Class { namespace, name }
             }
-            _ if name.starts_with(|c: char| c.is_ascii_lowercase()) => SchemaType::Var(name),
-            _ => return self.error_at(at, SchemaErrorKind::UnknownType(name)),
+            _ if name.starts_with(|c: char| c.is_ascii_lowercase()) => SchemaType::Var(name.to_string()),
+            _ => return self.error_at(at, SchemaErrorKind::UnknownType(name.to_string())),
         };
         Ok((ty, None))
     }
