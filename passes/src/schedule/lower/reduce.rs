@@ -24,6 +24,24 @@ const WIDE_ROW: i64 = 512;
 /// Smaller matrices stay in the second-level cache.
 const COLUMNS_FROM: i64 = 1 << 19;
 
+/// Into how many parts elements are cut whose sizes these are: whole slices along the first
+/// dimensions, so that a value of such sizes can be computed where it is read, if possible.
+fn parts(sizes: &[i64]) -> Option<i64> {
+    let divisor = |n: i64, most: i64| (2..=most).rev().find(|p| n % p == 0);
+    let mut slices = 1;
+    for n in sizes {
+        if slices * n > MAX_PARTS {
+            slices *= divisor(*n, MAX_PARTS / slices).unwrap_or(1);
+            break;
+        }
+        slices *= n;
+    }
+    match slices {
+        1 => divisor(sizes.iter().product(), MAX_PARTS),
+        slices => Some(slices),
+    }
+}
+
 fn identity(op: ReduceOp) -> Option<Scalar> {
     Some(match op {
         ReduceOp::Sum => Scalar::Int(0),
@@ -153,8 +171,7 @@ impl Lowerer<'_> {
         let count: i64 = dims.iter().map(|d| sizes[*d]).product();
         let n = self.p.numel(x);
         let trailing = dims.iter().enumerate().all(|(i, d)| *d == lead + i);
-        let parts = (2..=MAX_PARTS).rev().find(|p| count % p == 0);
-        match parts {
+        match parts(&dims.iter().map(|d| sizes[*d]).collect::<Vec<_>>()) {
             Some(parts) if trailing && n >= SPLIT_FROM && n / count < FEW_RESULTS => {
                 let mut shape = Dims::from_slice(results);
                 shape.push(parts);

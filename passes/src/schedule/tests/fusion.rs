@@ -249,6 +249,19 @@ fn big_full_sums_are_two_kernels() {
 }
 
 #[test]
+fn the_parts_of_a_big_sum_compute_what_they_add() {
+    // whose rows no part may cut, in any number that is a divisor of all elements
+    for sizes in [&[1000, 1000][..], &[3, 5, 7, 1000], &[128, 1000], &[1, 70, 1000]] {
+        let mut b = B::default();
+        let (x, row) = (b.input(sizes), b.input(&[1000]));
+        let y = b.bin("aten::mul.Tensor", x, row);
+        let y = b.call("aten::sum", vec![t(y)], DType::F32, &[]);
+        let plan = b.schedule(&[y]);
+        assert_eq!(count(&plan), (2, 0), "{plan}");
+    }
+}
+
+#[test]
 fn siblings_share_a_kernel() {
     let mut b = B::default();
     let x = b.input(&[64]);

@@ -172,7 +172,9 @@ impl Cursor<'_> {
                 let name = self.ident("a class name")?.to_string();
                 SchemaType::Class { namespace, name }
             }
-            _ if name.starts_with(|c: char| c.is_ascii_lowercase()) => SchemaType::Var(name.to_string()),
+            _ if name.starts_with(|c: char| c.is_ascii_lowercase()) => {
+                SchemaType::Var(name.to_string())
+            }
             _ => return self.error_at(at, SchemaErrorKind::UnknownType(name.to_string())),
         };
         Ok((ty, None))
