@@ -31,6 +31,7 @@ mod errors;
 mod fake;
 mod functionalize;
 mod fused_gathers;
+mod fused_reductions;
 mod fused_scatters;
 mod graph_texts;
 mod half;

@@ -7,7 +7,7 @@ use super::emit::mem;
 use super::lanes::Kind;
 use super::nest::{Invariant, Nest};
 use super::sizes::{Axis, Inst, Op, Size};
-use super::x86::{Stream, Strip};
+use super::x86::{Param, Stream, Strip};
 use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Type, Value, types};
 use smallvec::{SmallVec, smallvec};
 
@@ -60,12 +60,20 @@ impl<'k> Nest<'_, '_, '_, 'k> {
             self.e.b.ins().store(mem(), address, table, at);
             at += 8;
         }
-        for v in &strip.params {
-            let invariant = invariants[v.0 as usize].expect("parameters are invariant");
-            let x = invariant.scalar.one();
-            let x = match invariant.scalar.kind {
-                Kind::Bit => self.e.b.ins().uextend(types::I64, x),
-                _ => x,
+        for param in &strip.params {
+            let x = match param {
+                Param::Begin => {
+                    let axis = self.lane_axis.expect("a strip runs along an axis");
+                    self.axis[&axis]
+                }
+                Param::Value(v) => {
+                    let invariant = invariants[v.0 as usize].expect("parameters are invariant");
+                    let x = invariant.scalar.one();
+                    match invariant.scalar.kind {
+                        Kind::Bit => self.e.b.ins().uextend(types::I64, x),
+                        _ => x,
+                    }
+                }
             };
             self.e.b.ins().store(mem(), x, table, at);
             at += 8;

@@ -141,7 +141,7 @@ fn every_function_gives_the_bits_of_the_narrow_code() {
     for op in [
         Neg, Abs, Sign, Sqrt, Rsqrt, Reciprocal, Exp, Exp2, Expm1, Log, Log2, Log10, Log1p, Asin,
         Acos, Atan, Sinh, Cosh, Asinh, Acosh, Atanh, Tanh, Sigmoid, Erf, Erfc, Floor, Ceil, Round,
-        Trunc, Relu, GeluErf, GeluTanh, Silu,
+        Trunc, Relu, GeluErf, GeluTanh, Silu, Sin, Cos, Tan,
     ] {
         let mut c = Case::new(&[n], Vectorize::Grid);
         let x = c.input(F, values.clone());
@@ -207,18 +207,139 @@ fn what_does_not_qualify_runs_as_before() {
         expect_strips(&c, 0);
     };
     let one = || terms(&[(0, 1)]);
-    // a stride of what is written, a call, an index
+    // a stride of what is written, an integer that needs not fit
     case(&|x, o| vec![load(F, x, one()), store(F, o, at(198, &[(0, -2)]), 0)]);
-    case(&|x, o| vec![load(F, x, one()), unary(UnaryOp::Sin, 0), store(F, o, one(), 1)]);
     case(&|x, o| {
         vec![
             load(F, x, one()),
             inst(DType::I64, Op::AxisIndex(AxisId(0))),
-            inst(F, Op::Cast(Val(1))),
-            binary(BinaryOp::Add, 0, 2),
-            store(F, o, one(), 3),
+            inst(DType::I64, Op::Const(Scalar::Int(1 << 40))),
+            inst(DType::I64, Op::Binary(BinaryOp::Add, Val(1), Val(2))),
+            inst(F, Op::Cast(Val(3))),
+            binary(BinaryOp::Add, 0, 4),
+            store(F, o, one(), 5),
         ]
     });
+}
+
+/// The part of a matrix below a diagonal, and the column's number besides.
+fn triangle(d: DType, m: i64, n: i64, diagonal: i64) -> Case {
+    let mut c = Case::new(&[m, n], Vectorize::Grid);
+    let mut rng = Rng(n as u64);
+    let x = c.input(d, (0..m * n).map(|_| rng.element(d)).collect());
+    let out = c.output(d, (m * n) as usize);
+    let (i, place) = (DType::I64, || terms(&[(0, n), (1, 1)]));
+    c.stage(
+        2,
+        &[],
+        vec![
+            inst(i, Op::AxisIndex(AxisId(1))),
+            inst(i, Op::AxisIndex(AxisId(0))),
+            inst(i, Op::Const(Scalar::Int(diagonal))),
+            inst(i, Op::Binary(BinaryOp::Add, Val(1), Val(2))),
+            inst(DType::Bool, Op::Compare(CompareOp::Le, Val(0), Val(3))),
+            load(d, x, place()),
+            inst(d, Op::Const(Scalar::Int(0).cast(d))),
+            inst(d, Op::Select(Val(4), Val(5), Val(6))),
+            store(d, out, place(), 7),
+        ],
+    );
+    c
+}
+
+#[test]
+fn positions_are_lanes() {
+    for n in (16..=70).chain([1000, 8193]) {
+        for d in [F, DType::F64, DType::I64, DType::I32, DType::BF16, DType::F16, DType::U8] {
+            let c = triangle(d, 3, n, n / 2);
+            c.check(0.0);
+            c.check_same();
+            // AVX2 has no positions in the rest of a row of short elements
+            if isa().bits() == 512 || d.size() >= 4 {
+                expect_strips(&c, 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn truth_is_counted_in_short_lanes() {
+    for n in (12..=70).chain([255, 1000, 20000]) {
+        let m = 5;
+        let mut c = Case::new(&[m], Vectorize::Stage);
+        let (x, y) = (c.input(F, numbers(n as u64, m * n)), c.input(F, numbers(3, m * n)));
+        let out = c.output(DType::I64, m as usize);
+        let row = || terms(&[(0, n), (1, 1)]);
+        let (i, count) = (DType::I64, Val(3));
+        c.stage(
+            1,
+            &[n],
+            vec![
+                load(F, x, row()),
+                load(F, y, row()),
+                inst(DType::Bool, Op::Compare(CompareOp::Lt, Val(0), Val(1))),
+                inst(i, Op::Cast(Val(2))),
+                inst(i, Op::Reduce(ReduceOp::Sum, count)),
+            ],
+        );
+        let total = inst(i, Op::Carry { stage: 0, value: Val(4) });
+        c.stage(2, &[], vec![total, store(i, out, terms(&[(0, 1)]), 0)]);
+        c.check(0.0);
+        c.check_same();
+        let is_short = isa().bits() > 128;
+        assert_eq!(strips(&c) > 0, is_short, "{n}");
+    }
+}
+
+#[test]
+fn numbers_of_half_types_are_moved_as_they_are() {
+    // of a NaN every bit stays
+    let bits = [0x7f81u16, 0x7fff, 0xffc1, 0x0001, 0x8000, 0x7c01, 0xfc00, 0x3c00];
+    for d in [DType::BF16, DType::F16] {
+        let n = 100;
+        let mut c = Case::new(&[n], Vectorize::Grid);
+        let values = (0..n as usize).map(|i| match d {
+            DType::BF16 => Scalar::Float(half::bf16::from_bits(bits[i % 8]).to_f64()),
+            _ => Scalar::Float(half::f16::from_bits(bits[i % 8]).to_f64()),
+        });
+        let x = c.input(d, values.collect());
+        let out = c.output(d, n as usize);
+        c.stage(1, &[], vec![load(d, x, terms(&[(0, 1)])), store(d, out, terms(&[(0, 1)]), 0)]);
+        c.check(0.0);
+        expect_strips(&c, 1);
+    }
+}
+
+#[test]
+fn functions_of_two_operands_without_a_vector_form() {
+    let n = 300;
+    for op in [BinaryOp::Pow, BinaryOp::Fmod, BinaryOp::Remainder] {
+        for d in [F, DType::F64] {
+            let mut rng = Rng(9);
+            let mut c = Case::new(&[n], Vectorize::Grid);
+            let x = c.input(d, (0..n).map(|_| rng.element(d)).collect());
+            let y = c.input(d, (0..n).map(|_| rng.element(d)).collect());
+            let out = c.output(d, n as usize);
+            let one = || terms(&[(0, 1)]);
+            c.stage(
+                1,
+                &[],
+                vec![
+                    load(d, x, one()),
+                    load(d, y, one()),
+                    // something that lives over the calls
+                    inst(d, Op::Binary(BinaryOp::Mul, Val(0), Val(1))),
+                    inst(d, Op::Binary(op, Val(0), Val(1))),
+                    inst(d, Op::Binary(op, Val(1), Val(3))),
+                    inst(d, Op::Binary(BinaryOp::Add, Val(2), Val(4))),
+                    store(d, out, one(), 5),
+                ],
+            );
+            c.check(0.0);
+            c.check_same();
+            expect_strips(&c, 1);
+        }
+    }
 }
 
 /// A softmax over rows whose exponentials are kept in a scratch row.

@@ -13,6 +13,8 @@ use super::vectors::Vectors;
 use super::{ColumnStage, Columns, Stream, Strip};
 use crate::cpu::jit::analyse::StageFacts;
 use crate::cpu::jit::sizes::{Axis, Kernel, Op, Sizes};
+use crate::cpu::math::Width;
+use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::Vectorize;
 
 /// Fewer columns stay with Cranelift, whose loops have no calls.
@@ -56,8 +58,14 @@ fn stage(
     if facts.scalar_only || !facts.parts.is_empty() || !in_place_only(stage) {
         return None;
     }
+    // results lie in memory as they are in lanes, and those of truth have 32 bits there
+    let of_truth = facts.reduces.iter().any(|r| stage.body[*r].dtype == DType::Bool);
+    let width = Translate::new(kernel, s, facts, axis.id, vectors, None).body.width;
+    if of_truth && width == Width::W64 {
+        return None;
+    }
     let rows = |n: i64| {
-        let mut t = Translate::new(kernel, s, facts, axis.id, vectors);
+        let mut t = Translate::new(kernel, s, facts, axis.id, vectors, None);
         t.rows(n)?;
         (n == 1 || t.body.insts.len() <= MAX_ROWS_BODY).then_some(())?;
         Some((n, code(t, axis, sizes)?))
@@ -89,7 +97,7 @@ fn end(
     vectors: Vectors,
     blocks: bool,
 ) -> Option<Strip> {
-    let width = Translate::new(kernel, s, facts, axis.id, vectors).body.width;
+    let width = Translate::new(kernel, s, facts, axis.id, vectors, None).body.width;
     let mut body = Body::new(vectors, width);
     let mut streams = Vec::new();
     for (k, &r) in facts.reduces.iter().enumerate() {

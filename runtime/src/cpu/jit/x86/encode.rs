@@ -293,6 +293,32 @@ impl Assembler {
         self.bytes.extend([0xc5, 0xfb, 0x92, 0xc0 | k << 3 | 2]);
     }
 
+    /// `edx <- k`.
+    pub(crate) fn edx_from_mask(&mut self, k: u8) {
+        self.bytes.extend([0xc5, 0xf8, 0x93, 0xc0 | 2 << 3 | k]);
+    }
+
+    /// `edx <- ` the signs of the lanes of a 256-bit register.
+    pub(crate) fn edx_from_signs(&mut self, v: u8) {
+        let pp = u8::from(self.width == Width::W64);
+        self.vex_form((1, pp, 0x50), false, true, 2, 0, Rm::Reg(v), None);
+    }
+
+    /// Sets the zero flag if `edx` is 0.
+    pub(crate) fn test_edx(&mut self) {
+        self.bytes.extend([0x85, 0xd2]);
+    }
+
+    /// `[at] <- k`, 64 bits.
+    pub(crate) fn store_mask(&mut self, k: u8, at: Address) {
+        self.vex_form((1, 0, 0x91), true, false, k, 0, Rm::Lane(at), None);
+    }
+
+    /// `k <- [at]`, 64 bits.
+    pub(crate) fn load_mask(&mut self, k: u8, at: Address) {
+        self.vex_form((1, 0, 0x90), true, false, k, 0, Rm::Lane(at), None);
+    }
+
     /// Clears the upper halves.
     pub(crate) fn zero_upper(&mut self) {
         self.bytes.extend([0xc5, 0xf8, 0x77]);
@@ -369,11 +395,28 @@ impl Assembler {
         self.bytes.extend([0x89, 0xc0 | (from.0 & 7) << 3 | (to.0 & 7)]);
     }
 
-    /// `to <- [base + disp]`; the base is not rsp or r12.
+    /// `to <- [base + disp]`
     pub(crate) fn load(&mut self, to: Gpr, base: Gpr, disp: i32) {
         self.rex(true, to.0, base.0);
         self.bytes.push(0x8b);
         self.modrm(to.0, Rm::Lane(Address::Base(base, disp)), 1, 0);
+    }
+
+    /// `[at] <- from`
+    pub(crate) fn store(&mut self, from: Gpr, at: Address) {
+        self.integer(true, &[0x89], from, at);
+    }
+
+    /// `to <- address`, 64 bits.
+    pub(crate) fn mov_address(&mut self, to: Gpr, address: u64) {
+        self.rex(true, 0, to.0);
+        self.bytes.push(0xb8 | (to.0 & 7));
+        self.bytes.extend(address.to_le_bytes());
+    }
+
+    /// Calls the address in `rax`.
+    pub(crate) fn call_rax(&mut self) {
+        self.bytes.extend([0xff, 0xd0]);
     }
 
     /// `to <- value`, 32 bits.
@@ -420,15 +463,20 @@ impl Assembler {
     }
 
     pub(crate) fn jump_zero(&mut self, l: Label) {
-        self.jump(0x84, l);
+        self.jump_by(&[0x0f, 0x84], l);
     }
 
     pub(crate) fn jump_not_zero(&mut self, l: Label) {
-        self.jump(0x85, l);
+        self.jump_by(&[0x0f, 0x85], l);
     }
 
-    fn jump(&mut self, code: u8, l: Label) {
-        self.bytes.extend([0x0f, code]);
+    /// A jump in any case.
+    pub(crate) fn jump(&mut self, l: Label) {
+        self.jump_by(&[0xe9], l);
+    }
+
+    fn jump_by(&mut self, code: &[u8], l: Label) {
+        self.bytes.extend(code);
         self.jumps.push((self.bytes.len(), l));
         self.bytes.extend([0; 4]);
     }

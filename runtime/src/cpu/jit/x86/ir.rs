@@ -1,6 +1,7 @@
 //! The body of a strip: straight-line SSA on vectors of lanes of one width, floats and integers, and
 //! on masks.
 
+use super::calls::Routine;
 use super::encode::Opcode;
 use super::vectors::Vectors;
 use crate::cpu::math::prims::scale_in_steps;
@@ -91,6 +92,8 @@ pub(crate) enum Inst {
     Const(u64),
     /// A number that the caller passes, in every lane.
     Param(u32),
+    /// How many elements the strip has gone over, in each lane those before it included.
+    Position,
     /// The next elements of a stream.
     Load(u32, Format),
     /// The next elements of a stream that lie so many elements apart, as long as lanes.
@@ -120,6 +123,10 @@ pub(crate) enum Inst {
     Select(Node, Node, Node),
     /// Takes a value into an accumulator.
     Accumulate(u32, Fold, Node),
+    /// `mask ? f(a) : b`, of masks that are rarely set.
+    CallWhere(Routine, Node, Node, Node),
+    /// `f(a, b)`
+    CallBoth(Routine, Node, Node),
 }
 
 impl Inst {
@@ -140,6 +147,7 @@ impl Inst {
         let list = match *self {
             Inst::Const(_)
             | Inst::Param(_)
+            | Inst::Position
             | Inst::Load(..)
             | Inst::Gather(..)
             | Inst::Spread(_) => [None; 3],
@@ -152,8 +160,11 @@ impl Inst {
             Inst::Binary(_, _, a, b)
             | Inst::Compare(_, a, b)
             | Inst::CompareInt(_, a, b)
-            | Inst::MaskOp(_, a, b) => [Some(a), Some(b), None],
-            Inst::Fma(a, b, c) | Inst::Select(a, b, c) => [Some(a), Some(b), Some(c)],
+            | Inst::MaskOp(_, a, b)
+            | Inst::CallBoth(_, a, b) => [Some(a), Some(b), None],
+            Inst::Fma(a, b, c) | Inst::Select(a, b, c) | Inst::CallWhere(_, a, b, c) => {
+                [Some(a), Some(b), Some(c)]
+            }
         };
         list.into_iter().flatten()
     }
@@ -498,9 +509,11 @@ impl Prims for Body {
         self.unsupported = true;
         x
     }
-    fn call2(&mut self, _: ScalarFn2, x: Node, _: Node) -> Node {
-        self.unsupported = true;
-        x
+    fn call2(&mut self, f: ScalarFn2, x: Node, y: Node) -> Node {
+        self.push(Inst::CallBoth(Routine::of_two(f), x, y))
+    }
+    fn call1_where(&mut self, m: Node, f: ScalarFn1, x: Node, fast: Node) -> Node {
+        self.push(Inst::CallWhere(Routine::of_one(f), m, x, fast))
     }
     fn scale(&mut self, x: Node, n: Node) -> Node {
         match self.vectors {

@@ -1,5 +1,6 @@
 //! A body to machine code: loops, masked tail, hoisted constants, accumulators.
 
+use super::calls::Call;
 use super::encode::{Address, Assembler, Gpr, Mask, Opcode, Rm};
 use super::ir::{Body, Format, Inst, Logic, Node};
 use super::regalloc::{Liveness, OutOfRegisters, Registers, Uniform, is_uniform};
@@ -54,6 +55,8 @@ pub(super) struct Lower<'b> {
     uniform: Vec<Uniform>,
     /// The first register that holds no values: there are the accumulators.
     pub(super) top: usize,
+    /// What is called from the code so far.
+    pub(super) calls: Vec<Call>,
 }
 
 impl<'b> Lower<'b> {
@@ -117,7 +120,18 @@ impl<'b> Lower<'b> {
             .enumerate()
             .map(|(i, u)| (u.value, (top - 1 - i) as u8))
             .collect();
-        Ok(Lower { asm, body, lives, shape, frame, slots: 0, fixed, uniform, top })
+        Ok(Lower {
+            asm,
+            body,
+            lives,
+            shape,
+            frame,
+            slots: 0,
+            fixed,
+            uniform,
+            top,
+            calls: Vec::new(),
+        })
     }
 
     fn strip(mut self) -> Result<(Vec<u8>, u32), OutOfRegisters> {
@@ -163,6 +177,7 @@ impl<'b> Lower<'b> {
             self.asm.pop(r);
         }
         self.asm.ret();
+        self.place_calls();
         let slots = self.slots + u32::from(self.copies_tail());
         Ok((self.asm.finish(), slots))
     }
@@ -268,6 +283,7 @@ impl<'b> Lower<'b> {
                     }
                 }
             }
+            Inst::Position => self.position(regs, me, copy, tail)?,
             Inst::Gather(s, stride) => self.gather(regs, me, (s, stride), copy, tail)?,
             Inst::Spread(s) => {
                 let r = regs.define(asm, me, inst.operands())?;
@@ -317,6 +333,8 @@ impl<'b> Lower<'b> {
                 asm.vector(op, r, x, y, None);
             }
             Inst::Fma(a, b, c) => self.fma(regs, me, [a, b, c])?,
+            Inst::CallWhere(f, m, x, y) => self.call_where(regs, me, f, [m, x, y])?,
+            Inst::CallBoth(f, x, y) => self.call_both(regs, me, f, [x, y])?,
             Inst::Accumulate(i, fold, v) => {
                 let acc = self.accumulator(copy, i);
                 self.accumulate(regs, acc, fold, v, tail)?;
@@ -327,6 +345,33 @@ impl<'b> Lower<'b> {
                 Vectors::Zmm => self.truth_zmm(regs, me, inst)?,
             },
         }
+        Ok(())
+    }
+
+    /// `me <- ` the numbers of the elements of a vector.
+    fn position(
+        &mut self,
+        regs: &mut Registers<'_>,
+        me: Node,
+        copy: u32,
+        tail: bool,
+    ) -> Result<(), OutOfRegisters> {
+        if tail && self.copies_tail() {
+            // the index begins anew there
+            return Err(OutOfRegisters);
+        }
+        let asm = &mut self.asm;
+        let r = regs.define(asm, me, std::iter::empty())?;
+        let index = Rm::Reg(Gpr::RAX.0);
+        match asm.vectors {
+            Vectors::Zmm => asm.vector(Opcode::SPREAD_GPR, r, 0, index, None),
+            Vectors::Ymm => {
+                asm.vex(Opcode::FROM_GPR, false, r, 0, index, None);
+                asm.vex(Opcode::SPREAD, true, r, 0, Rm::Reg(r), None);
+            }
+        }
+        let numbers = Address::Pool(asm.numbers_from(copy * asm.vectors.lanes(asm.width)));
+        asm.vector(Opcode::IADD, r, r, Rm::Mem(numbers), None);
         Ok(())
     }
 

@@ -11,14 +11,17 @@
 //! | `opcodes`, `encode` | instructions, and how they are encoded |
 //! | `ir` | the body, which the math functions record themselves into |
 //! | `memory` | elements that are shorter than lanes |
+//! | `calls` | calls of scalar routines, behind the end |
 //! | `regalloc` | registers by linear scan |
 //! | `lower`, `folds` | loops, masks, constants; accumulators |
 //! | `stage` | which stages qualify |
 //! | `columns` | kernels whose stages go over the rows of many columns |
 //! | `rows` | kernels that reduce rows, several of them at once |
 //! | `translate`, `operations` | the instructions of a stage as a body |
+//! | `ranges` | which 64-bit integers lanes of 32 bits hold |
 //! | `vectors` | the registers: AVX2's or AVX-512's |
 
+mod calls;
 mod columns;
 mod encode;
 mod folds;
@@ -27,6 +30,7 @@ mod lower;
 mod memory;
 mod opcodes;
 mod operations;
+mod ranges;
 mod regalloc;
 mod rows;
 mod stage;
@@ -55,13 +59,21 @@ pub(super) struct Strip {
     pub(super) number: usize,
     /// Where elements come from and go to.
     pub(super) streams: Vec<Stream>,
-    /// The invariant values that are parameters.
-    pub(super) params: Vec<Val>,
+    pub(super) params: Vec<Param>,
     /// The number of reductions.
     pub(super) folds: usize,
     /// The chains of additions of a sum: the lanes of as many vectors as the longest step has, so
     /// that blocks are whole steps.
     pub(super) chains: i64,
+}
+
+/// A number that a strip is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Param {
+    /// An invariant value.
+    Value(Val),
+    /// The lane axis at the strip's first element.
+    Begin,
 }
 
 /// The strip of the first stage of a kernel for several rows at once. The stage's own, for one row,

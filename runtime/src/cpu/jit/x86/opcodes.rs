@@ -97,6 +97,8 @@ impl Opcode {
     pub(crate) const GATHER: Opcode = Opcode { w: true, ..two((2, 1, 0x92), (2, 1, 0x93)) };
     /// VEX: the lowest lane to all.
     pub(crate) const SPREAD: Opcode = two((2, 1, 0x58), (2, 1, 0x59));
+    /// EVEX: an integer register to all lanes.
+    pub(crate) const SPREAD_GPR: Opcode = op(2, 1, 0x7c);
     /// VEX: an integer register to the lowest lane.
     pub(crate) const FROM_GPR: Opcode = by_w(1, 1, 0x6e);
     /// VEX: moves 128-bit halves.

@@ -109,6 +109,9 @@ impl Translate<'_> {
             BinaryOp::Maximum => return Some(b.extreme(x, y, true)),
             BinaryOp::Minimum => return Some(b.extreme(x, y, false)),
             BinaryOp::Atan2 => Fn2::Atan2.build(b, x, y),
+            BinaryOp::Pow => Fn2::Pow.build(b, x, y),
+            BinaryOp::Fmod => Fn2::Fmod.build(b, x, y),
+            BinaryOp::Remainder => Fn2::Remainder.build(b, x, y),
             _ => return None,
         };
         Some(self.wrap(r, dtype))

@@ -149,6 +149,11 @@ impl<'l> Registers<'l> {
         r
     }
 
+    /// The vector and mask registers with something in them.
+    pub(crate) fn in_use(&self) -> (u32, u8) {
+        (!self.free, !self.free_masks)
+    }
+
     /// Starts an instruction.
     pub(crate) fn begin(&mut self, at: u32) {
         self.at = at;

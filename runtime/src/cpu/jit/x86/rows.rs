@@ -45,7 +45,7 @@ pub(in crate::cpu::jit) fn rows_of(
     {
         return None;
     }
-    let translate = || Translate::new(kernel, 0, &facts[0], inner.id, vectors);
+    let translate = || Translate::new(kernel, 0, &facts[0], inner.id, vectors, Some(sizes));
     let mut one = translate();
     one.stage()?;
     complete(&mut one)?;

@@ -1,6 +1,6 @@
 //! A stage as a strip, if it qualifies: values are of one width (truth values of any), accesses run
 //! along the vectorised axis with unit stride or stay where they are, or read elements as long as
-//! lanes that lie apart, and nothing needs a call.
+//! lanes that lie apart.
 
 use super::Strip;
 use super::ir::{Body, Inst};
@@ -45,7 +45,7 @@ pub(crate) fn strip_of(
     if !long || !in_loops(stage, facts, axis, sizes, vectors) {
         return None;
     }
-    let mut t = Translate::new(kernel, s, facts, axis.id, vectors);
+    let mut t = Translate::new(kernel, s, facts, axis.id, vectors, Some(sizes));
     t.stage()?;
     code(t, axis, sizes)
 }

@@ -377,3 +377,35 @@ fn what_does_not_fit_is_refused() {
     assert!(lower(&b, plain(4)).is_err());
     assert!(lower(&b, plain(2)).is_ok());
 }
+
+#[test]
+fn calls_of_scalar_routines() {
+    check(
+        &[
+            "kmovw edx,k5",
+            "test edx,edx",
+            "mov [rsp+840h],rcx",
+            "mov rcx,1122334455667788h",
+            "call rax",
+            "vpbroadcastd zmm17,eax",
+        ],
+        |a| {
+            a.edx_from_mask(5);
+            a.test_edx();
+            a.store(Gpr::RCX, Address::Base(Gpr::RSP, 0x840));
+            a.mov_address(Gpr::RCX, 0x1122_3344_5566_7788);
+            a.call_rax();
+            a.vector(Opcode::SPREAD_GPR, 17, 0, Rm::Reg(0), None);
+        },
+    );
+    check(&["kmovq [rsp+808h],k1", "kmovq k7,[rsp+838h]", "mov rsp,[rsp+800h]"], |a| {
+        a.store_mask(1, Address::Base(Gpr::RSP, 0x808));
+        a.load_mask(7, Address::Base(Gpr::RSP, 0x838));
+        a.load(Gpr::RSP, Gpr::RSP, 0x800);
+    });
+    check_lanes(Vectors::Ymm, Width::W32, &["vmovmskps edx,ymm9"], |a| a.edx_from_signs(9));
+    check_lanes(Vectors::Ymm, Width::W64, &["vmovmskpd edx,ymm1"], |a| a.edx_from_signs(1));
+    check_lanes(Vectors::Zmm, Width::W64, &["vpbroadcastq zmm2,rax"], |a| {
+        a.vector(Opcode::SPREAD_GPR, 2, 0, Rm::Reg(0), None);
+    });
+}

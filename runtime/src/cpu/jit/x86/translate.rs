@@ -1,10 +1,11 @@
 //! The instructions of a stage as a body.
 
-use super::Stream;
 use super::ir::{Body, Fold, FoldOp, Format, Inst, Node};
+use super::ranges::lane_dtypes;
 use super::vectors::Vectors;
+use super::{Param, Stream};
 use crate::cpu::jit::analyse::{StageFacts, operands};
-use crate::cpu::jit::sizes::{Index, Kernel, Op, Size, Stage};
+use crate::cpu::jit::sizes::{Index, Kernel, Op, Size, Sizes, Stage};
 use crate::cpu::math::{Prims, Width};
 use straightline_passes::ir::{DType, Scalar};
 use straightline_passes::schedule::loops::{AxisId, Mem, ReduceOp, Val, Vectorize};
@@ -25,7 +26,7 @@ enum Results {
 pub(super) struct Translate<'k> {
     pub(super) body: Body,
     pub(super) streams: Vec<Stream>,
-    pub(super) params: Vec<Val>,
+    pub(super) params: Vec<Param>,
     stage: &'k Stage,
     facts: &'k StageFacts,
     lanes: AxisId,
@@ -33,23 +34,34 @@ pub(super) struct Translate<'k> {
     /// By instruction.
     nodes: Vec<Option<Node>>,
     results: Results,
+    /// The dtypes of the instructions in lanes.
+    dtypes: Vec<DType>,
+    /// The lane axis is where the kernel's loops say.
+    has_position: bool,
     /// The row after the current one, along the stage or along the grid, that is being translated.
     row: i64,
 }
 
 impl<'k> Translate<'k> {
+    /// Of a stage whose lanes run along an axis; `sizes`: a loop of the stage or the kernel is the
+    /// strip, otherwise columns with results in memory are.
     pub(super) fn new(
         kernel: &'k Kernel,
         s: usize,
         facts: &'k StageFacts,
         lanes: AxisId,
         vectors: Vectors,
+        sizes: Option<&Sizes>,
     ) -> Translate<'k> {
         let stage = &kernel.stages[s];
+        let dtypes = match sizes {
+            Some(sizes) => lane_dtypes(kernel, stage, facts, sizes),
+            None => stage.body.iter().map(|i| i.dtype).collect(),
+        };
         // positions are as wide as what they are positions of
-        let varying = (stage.body.iter().zip(&facts.invariant))
-            .filter(|(i, invariant)| !**invariant && !matches!(i.op, Op::ArgReduce { .. }));
-        let width = width_of(varying.map(|i| i.0.dtype));
+        let varying = (0..stage.body.len())
+            .filter(|i| !facts.invariant[*i] && !matches!(stage.body[*i].op, Op::ArgReduce { .. }));
+        let width = width_of(varying.map(|i| dtypes[i]));
         Translate {
             body: Body::new(vectors, width),
             streams: Vec::new(),
@@ -60,6 +72,8 @@ impl<'k> Translate<'k> {
             grid: kernel.vectorize == Vectorize::Grid,
             nodes: vec![None; stage.body.len()],
             results: Results::Folded,
+            dtypes,
+            has_position: sizes.is_some(),
             row: 0,
         }
     }
@@ -106,7 +120,9 @@ impl<'k> Translate<'k> {
             same.push(match &inst.op {
                 Op::Store { .. } | Op::Update { .. } => return None,
                 Op::Reduce(..) | Op::ArgReduce { .. } | Op::Carry { .. } => false,
-                Op::Load { index, .. } => all && index.term(axis).is_none(),
+                // the others are at a distance from the first that the index says without numbers
+                Op::Load { .. } if !all => return None,
+                Op::Load { index, .. } => index.term(axis).is_none(),
                 Op::AxisIndex(a) => *a != axis,
                 _ => all,
             });
@@ -120,7 +136,11 @@ impl<'k> Translate<'k> {
                 self.inst(i)?;
             }
         }
-        self.params.iter().all(|v| same[v.0 as usize]).then_some(())
+        let is_same = |p: &Param| match p {
+            Param::Value(v) => same[v.0 as usize],
+            Param::Begin => true,
+        };
+        self.params.iter().all(is_same).then_some(())
     }
 
     fn open(&mut self, stream: Stream) -> u32 {
@@ -129,7 +149,24 @@ impl<'k> Translate<'k> {
     }
 
     fn dtype(&self, v: Val) -> DType {
-        self.stage.body[v.0 as usize].dtype
+        self.dtypes[v.0 as usize]
+    }
+
+    fn param(&mut self, p: Param) -> Node {
+        let at = match self.params.iter().position(|known| *known == p) {
+            Some(at) => at,
+            None => {
+                self.params.push(p);
+                self.params.len() - 1
+            }
+        };
+        self.body.push(Inst::Param(at as u32))
+    }
+
+    /// The value of the lane axis.
+    fn position(&mut self) -> Node {
+        let (begin, at) = (self.param(Param::Begin), self.body.push(Inst::Position));
+        self.body.iadd(at, begin)
     }
 
     /// A value.
@@ -139,8 +176,8 @@ impl<'k> Translate<'k> {
             return Some(n);
         }
         // an invariant
-        let inst = &self.stage.body[i];
-        if !fits(inst.dtype, self.body.width) {
+        let (inst, dtype) = (&self.stage.body[i], self.dtypes[i]);
+        if !fits(dtype, self.body.width) {
             return None;
         }
         let known = match inst.op {
@@ -148,12 +185,10 @@ impl<'k> Translate<'k> {
             _ => None,
         };
         let n = match known {
-            Some(c) => self.number(c, inst.dtype),
+            Some(c) => self.number(c, dtype),
             None => {
-                self.params.push(v);
-                let at = self.params.len() as u32 - 1;
-                let n = self.body.push(Inst::Param(at));
-                match inst.dtype {
+                let n = self.param(Param::Value(v));
+                match dtype {
                     DType::Bool => self.nonzero(n),
                     _ => n,
                 }
@@ -219,12 +254,44 @@ impl<'k> Translate<'k> {
     }
 
     fn store(&mut self, s: u32, dtype: DType, v: Node) -> Node {
+        if dtype.is_half()
+            && let Some(bits) = self.bits_of(v, dtype)
+        {
+            return self.body.push(Inst::Store(s, Format::Word, bits));
+        }
         let v = match dtype {
             DType::Bool => self.as_integer(v),
             DType::BF16 => self.body.ishr_u(v, 16),
             _ => v,
         };
         self.body.push(Inst::Store(s, format(dtype), v))
+    }
+
+    /// The 16 bits of a number of a half type that is only moved or chosen.
+    fn bits_of(&mut self, v: Node, dtype: DType) -> Option<Node> {
+        let at = |n: Node, b: &Body| b.insts[n.0 as usize];
+        match (at(v, &self.body), dtype) {
+            (Inst::Shift(6, 16, x), DType::BF16) => {
+                matches!(at(x, &self.body), Inst::Load(_, Format::Word)).then_some(x)
+            }
+            (Inst::Load(s, Format::Half), DType::F16) => {
+                Some(self.body.push(Inst::Load(s, Format::Word)))
+            }
+            (Inst::Const(bits), DType::BF16) => {
+                (bits & 0xffff == 0).then(|| self.body.bits_const(bits >> 16))
+            }
+            (Inst::Const(bits), DType::F16) => {
+                let number = f32::from_bits(bits as u32);
+                let short = half::f16::from_f32(number);
+                let exact = short.to_f32().to_bits() == number.to_bits();
+                exact.then(|| self.body.bits_const(short.to_bits().into()))
+            }
+            (Inst::Select(m, a, b), _) => {
+                let (a, b) = (self.bits_of(a, dtype)?, self.bits_of(b, dtype)?);
+                Some(self.body.select(m, a, b))
+            }
+            _ => None,
+        }
     }
 
     /// A truth value as 0 or 1.
@@ -255,8 +322,7 @@ impl<'k> Translate<'k> {
 
     fn inst(&mut self, i: usize) -> Option<()> {
         let stage = self.stage;
-        let inst = &stage.body[i];
-        let d = inst.dtype;
+        let (inst, d) = (&stage.body[i], self.dtypes[i]);
         if !fits(d, self.body.width) && !matches!(inst.op, Op::ArgReduce { .. }) {
             return None;
         }
@@ -282,6 +348,7 @@ impl<'k> Translate<'k> {
                 let sum = self.updated(*op, old, new)?;
                 self.store(s, d, sum)
             }
+            Op::AxisIndex(a) if *a == self.lanes && self.has_position => self.position(),
             // one that varies does not change inside of the loop
             Op::Const(c) => self.number(c.kind.join(c.number.fixed()?), d),
             Op::Cast(v) => self.cast(*v, d)?,

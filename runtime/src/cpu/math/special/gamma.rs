@@ -1,6 +1,7 @@
 //! The logarithm of the gamma function, its derivatives, and the Hurwitz zeta function.
 
 use std::f64::consts::PI;
+use std::sync::LazyLock;
 
 /// Bernoulli numbers `B_2, B_4, ..., B_24`.
 const BERNOULLI: [f64; 12] = [
@@ -69,12 +70,18 @@ pub fn lgamma(x: f64) -> f64 {
 fn near_zero_of_lgamma(x: f64) -> f64 {
     let (e, rest) = if x > 1.5 { (x - 2.0, (x - 2.0).ln_1p()) } else { (x - 1.0, 0.0) };
     const EULER: f64 = 0.577_215_664_901_532_9;
+    // `zeta(k) / k` with `zeta(k) = 1 + 2^-k + ...`, from k = 2
+    static TERMS: LazyLock<[f64; 22]> = LazyLock::new(|| {
+        std::array::from_fn(|i| {
+            let k = (i + 2) as f64;
+            zeta(k, 1.0) / k
+        })
+    });
     let mut sum = -EULER * e;
     let mut power = e;
-    for k in 2..24 {
+    for term in &*TERMS {
         power *= -e;
-        // zeta(k) = 1 + 2^-k + ...
-        sum -= zeta(f64::from(k), 1.0) / f64::from(k) * power;
+        sum -= term * power;
     }
     sum + rest
 }
