@@ -15,7 +15,7 @@ use crate::modes::outside::{self, Asked, Gradient};
 use crate::modes::{dependent, tracer};
 use crate::tensor::{Held, Tensor};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use straightline_catalog::{DeviceType, Op, default_dtype};
+use straightline_catalog::{DeviceType, Effects, Op, default_dtype};
 use straightline_passes::ir::graph::{Graph, NodeKind, ValueRef};
 
 /// The result of a capture: the graph with its surroundings, and the structure of the result.
@@ -237,6 +237,13 @@ fn attempt<I: TensorTree, O: TensorTree>(
             gradients.iter().filter_map(|g| g.after.as_ref()?.as_ref()).collect();
         let output = settle::perform(&mut traced, &output, &grads, &kept, &met, &arguments)?;
         return Ok(Ok(Outcome::Performed(output, e)));
+    }
+    // what the function did may depend on the sizes alone
+    for call in &traced.dependent {
+        if traced.graph.contains(*call) {
+            let effects = traced.graph.effects(*call);
+            traced.graph.set_effects(*call, effects | Effects::MAY_FAIL);
+        }
     }
     traced.graph.eliminate_dead_code();
     debug_assert_eq!(mutating_call(&traced.graph), None, "a captured write");

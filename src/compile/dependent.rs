@@ -192,9 +192,9 @@ impl Part {
     /// Cuts a function at the first of the calls, if there is one. What the front computes are the
     /// results of the first half that is returned.
     pub(super) fn of(traced: &Traced) -> Result<Option<(Traced, Part)>> {
-        let mut calls = traced.dependent.iter().copied();
-        let Some(call) = calls.find(|n| traced.graph.contains(*n)) else { return Ok(None) };
-        let Some((op, args)) = traced.graph.call_args(call) else { return Ok(None) };
+        let calls = traced.dependent.iter().copied().filter(|n| traced.graph.contains(*n));
+        let mut calls = calls.filter_map(|n| Some((n, traced.graph.call_args(n)?)));
+        let Some((call, (op, args))) = calls.next() else { return Ok(None) };
         let front = Front::new(&traced.graph, call);
         let mut half = traced.clone();
         half.graph = front.graph.clone();
@@ -311,6 +311,8 @@ impl Part {
             joint.inputs += given.len();
         }
         rest.graph = graph;
+        // what was added may have the place in the graph that a call had which is gone
+        rest.dependent.retain(|n| *n != self.front.call);
         Some(rest)
     }
 }

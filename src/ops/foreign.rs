@@ -26,10 +26,11 @@ use crate::tensor::Tensor;
 use straightline_catalog::schema::{OperatorName, SchemaType};
 use straightline_catalog::{DType, Op};
 
-/// Whether only the kernels of its own backend know what is in the tensor.
+/// Whether only the kernels of its own backend know what is in the tensor. (One that a function made
+/// of data while it was captured carries a note of that, and has its data.)
 #[inline]
 pub(crate) fn is_foreign(t: &Tensor) -> bool {
-    t.extra().is_some()
+    t.extra().is_some() && t.made_during_capture().is_none()
 }
 
 /// Runs an operator by calls of others; arguments and results are on the stack.

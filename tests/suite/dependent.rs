@@ -46,6 +46,55 @@ fn results_have_the_sizes_of_the_call() {
 }
 
 #[test]
+fn a_size_is_known_where_nothing_else_of_the_result_is_used() {
+    agrees(|x| x.add(x.nonzero()?.sizes()[0]));
+    agrees(|x| x.mul(x.masked_select(&x.gt(0)?)?.numel() as i64));
+    agrees(|x| {
+        let picked = x.masked_select(&x.gt(0)?)?;
+        if picked.numel() == 0 { x.sum() } else { picked.log()?.mean() }
+    });
+    agrees(|x| match x.sign()?.unique()?.numel() {
+        1 => x.neg(),
+        _ => x.exp(),
+    });
+}
+
+#[test]
+fn calls_that_follow_one_another_have_their_own_sizes() {
+    agrees(|x| {
+        let mut y = x.copied()?;
+        for _ in 0..4 {
+            y = y.masked_select(&y.gt(-1.5)?)?.sub(0.4)?;
+        }
+        Ok(y)
+    });
+    agrees(|x| {
+        let a = x.masked_select(&x.gt(0)?)?;
+        let b = a.masked_select(&a.gt(1.5)?)?;
+        b.masked_select(&b.gt(2)?)?.exp()?.sum()
+    });
+}
+
+#[test]
+fn what_has_been_written_before_is_seen() {
+    agrees(|x| {
+        let c = x.copied()?;
+        c.index_put_(&[tensor([1, 2])?], &tensor(3.0)?, false)?;
+        c.masked_select(&c.gt(0)?)?.mul(2)
+    });
+    agrees(|x| {
+        let c = x.copied()?;
+        c.index_fill_(0, &tensor([0, 4])?, 2.0)?;
+        c.nonzero()?.add(1)
+    });
+    agrees(|x| {
+        let c = x.copied()?;
+        c.masked_fill_(&x.lt(0)?, 0)?.index_add_(0, &tensor([1, 1])?, &tensor([1.0, 2.0])?)?;
+        c.index(&[c.gt(0)?])
+    });
+}
+
+#[test]
 fn what_comes_before_and_after_is_compiled() {
     agrees(|x| {
         let hidden = x.unsqueeze(1)?.mul(&x.sin()?)?;
