@@ -6,7 +6,7 @@ use crate::rewrite::site::Site;
 use egg::Id;
 
 rules! { Decompose:
-    "softmax", "softmax(x) = e / sum(e) with e = exp(x - max x)",
+    "softmax", "softmax(x) = e (1 / sum(e)) with e = exp(x - max x): one division for a row",
         [Op::_softmax] => One(softmax);
     "log_softmax", "log_softmax(x) = d - log(sum(exp d)) with d = x - max x",
         [Op::_log_softmax] => One(log_softmax);
@@ -38,7 +38,8 @@ fn softmax(s: &mut Site<'_>) -> Option<Id> {
     let (d, dims) = shifted(s)?;
     let e = s.unary(Op::exp, d);
     let sum = s.sum(e, &dims, true);
-    let y = s.div(e, sum);
+    let share = s.unary(Op::reciprocal, sum);
+    let y = s.mul(e, share);
     let dtype = s.out().dtype;
     Some(s.convert(y, dtype))
 }

@@ -10,7 +10,7 @@ use super::nest::{ArgLayout, Context, Nest, Units};
 use super::sizes::{Kernel, Program, Sizes, Table, Unfit};
 use super::status::Status;
 use super::verify::verify;
-use super::x86::{Strip, Vectors, columns_of, rows_of, strip_of};
+use super::x86::{Strip, Vectors, busiest, columns_of, rows_of, strip_of};
 use crate::cpu::threads::sl_parallel_for;
 use cranelift_codegen::ir::{AbiParam, FuncRef, Function, InstBuilder, Signature, Value, types};
 use cranelift_codegen::isa::CallConv;
@@ -372,8 +372,10 @@ impl Unit<'_> {
             facts.rows = Some(rows);
             return Ok(());
         }
+        let busiest = busiest(kernel, &facts.stages, sizes);
         for (s, f) in facts.stages.iter_mut().enumerate() {
-            let Some(mut strip) = strip_of(kernel, s, f, sizes, vectors) else {
+            let asks = busiest == Some(s);
+            let Some(mut strip) = strip_of(kernel, s, f, sizes, vectors, asks) else {
                 continue;
             };
             let name = format!("strip_{step}_{s}");

@@ -17,7 +17,8 @@
 //! | `x86`, `wide`, `rows`, `columns` | inner loops in 256 or 512 bits; how they are called; several rows at once; loops over rows of many columns |
 //! | `sizes` | numbers that are known, and numbers that code reads from a table |
 //! | `emit`, `lanes`, `constants` | registers: what a value is and how it is moved |
-//! | `isa`, `memory`, `scratch`, `status` | the host, executable memory, scratch rows, error reports |
+//! | `scratch`, `kept` | rows between the passes of a kernel: in memory of their own, in its result |
+//! | `isa`, `memory`, `status` | the host, executable memory, error reports |
 
 mod access;
 mod accumulators;
@@ -31,6 +32,7 @@ mod convert;
 mod emit;
 mod function;
 mod isa;
+mod kept;
 mod lanes;
 mod math;
 mod memory;

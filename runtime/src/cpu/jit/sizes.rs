@@ -7,6 +7,7 @@
 //! the code serves only schedules with the same answer. What decides about speed alone takes the
 //! number of the first schedule ([`Sizes::hint`]).
 
+use super::kept;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use straightline_passes::ir::{DType, Scalar};
@@ -339,7 +340,11 @@ impl<'s> Program<'s> {
         };
         let offsets = schedule.buffers.iter().map(offset).collect();
         let kernel = |step: &Step| match step {
-            Step::Kernel(k) => Some(k.with_numbers(&mut compared)),
+            Step::Kernel(k) => {
+                let mut kernel = k.with_numbers(&mut compared);
+                kept::in_results(&mut kernel, &|id| schedule.buffer(id).dtype);
+                Some(kernel)
+            }
             Step::Extern(_) => None,
         };
         let kernels = schedule.steps.iter().map(kernel).collect();

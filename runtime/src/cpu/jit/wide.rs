@@ -26,7 +26,8 @@ impl<'k> Nest<'_, '_, '_, 'k> {
                 unreachable!("strips along a stage's axis read and write elements")
             };
             let first = nest.access(s, inst, invariants);
-            let rows = nest.kernel.grid.iter().find(|a| row != 0 && !a.extent.is(1));
+            // rows that are neighbours in memory
+            let rows = nest.kernel.grid.iter().rev().find(|a| row != 0 && !a.extent.is(1));
             let Some(axis) = rows else {
                 return first;
             };

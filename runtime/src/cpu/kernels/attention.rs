@@ -27,8 +27,11 @@ mod task;
 
 /// Queries of a block: four tiles of the widest microkernel.
 const QUERIES: usize = 48;
-/// Keys of a block.
-const KEYS: usize = 256;
+/// Keys of a block: the more, the fewer times sums are scaled and taken up again. Its scores lie in the
+/// second cache (96 KiB of `f32`).
+const KEYS: usize = 512;
+/// From one row of scores to the next: rows a power of two apart would share the sets of the first cache.
+const ROW: usize = KEYS + 16;
 
 /// The operands of an attention, tensors of (batch, head, position, feature).
 #[derive(Debug)]
@@ -120,8 +123,9 @@ struct Scratch<W> {
 }
 
 impl<W> Scratch<W> {
-    fn new(features: usize) -> Result<Self, KernelError> {
-        let lens = [QUERIES * features, QUERIES * KEYS, QUERIES * features, KEYS];
+    /// For blocks of up to so many queries.
+    fn new(queries: usize, features: usize) -> Result<Self, KernelError> {
+        let lens = [queries * features, queries * ROW, queries * features, KEYS];
         let block = memory::allocate(lens.iter().sum::<usize>() * size_of::<W>())?;
         let mut at = block.as_ptr().cast::<W>();
         let [queries, scores, sums, mask] = lens.map(|len| {
@@ -156,7 +160,7 @@ unsafe fn run<T: Real, W: Wide>(task: &Task) -> Result<(), KernelError> {
         // SAFETY: the caller's contract for these keys and values.
         let right = unsafe { Right::<W>::new::<T>(task, (b, of))? };
         let range = |begin: usize, end: usize| -> Result<(), KernelError> {
-            let scratch = Scratch::<W>::new(features)?;
+            let scratch = Scratch::<W>::new(queries.min(QUERIES), features)?;
             for unit in begin..end {
                 let h = of * (heads / task.kv_heads) + unit / blocks;
                 // SAFETY: the caller's contract; blocks are disjoint rows of the results.
@@ -223,9 +227,9 @@ unsafe fn one_block<T: Real, W: Wide>(
         let n = (seen - j0).min(KEYS);
         // SAFETY: the blocks are inside the scratch memory and the keys; KEYS is a multiple of a
         // panel.
-        unsafe { right.scores((m, n, features), scratch.queries, j0, (scratch.scores, KEYS)) };
+        unsafe { right.scores((m, n, features), scratch.queries, j0, (scratch.scores, ROW)) };
         for i in 0..m {
-            let row = scratch.scores.wrapping_add(i * KEYS);
+            let row = scratch.scores.wrapping_add(i * ROW);
             if let Some(mask) = task.mask {
                 let start = mask
                     .ptr
@@ -253,7 +257,7 @@ unsafe fn one_block<T: Real, W: Wide>(
         }
         let sums = (scratch.sums, features, j0 > 0);
         // SAFETY: as above.
-        unsafe { right.weigh((m, features, n), (scratch.scores, KEYS), j0, sums) };
+        unsafe { right.weigh((m, features, n), (scratch.scores, ROW), j0, sums) };
     }
     for i in 0..m {
         let sum = total[i].wide();

@@ -156,15 +156,17 @@ impl<E: Lane> SimdTask<E> for SoftmaxRow<E> {
             }
             let sum = s.reduce_add(sum);
             let sum = s.splat(sum);
-            let last = if log { f::log(&mut s, sum) } else { sum };
+            // one division for the row, as in compiled code
+            let one = s.f(1.0);
+            let last = if log { f::log(&mut s, sum) } else { s.div(one, sum) };
             for i in (0..whole).step_by(S::LANES) {
                 let x = s.load(out.add(i));
-                let y = if log { s.sub(x, last) } else { s.div(x, last) };
+                let y = if log { s.sub(x, last) } else { s.mul(x, last) };
                 s.store(out.add(i), y);
             }
             if tail > 0 {
                 let x = s.load_partial(out.add(whole), tail);
-                let y = if log { s.sub(x, last) } else { s.div(x, last) };
+                let y = if log { s.sub(x, last) } else { s.mul(x, last) };
                 s.store_partial(out.add(whole), tail, y);
             }
         }

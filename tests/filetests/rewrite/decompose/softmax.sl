@@ -8,7 +8,8 @@ graph(%x: f32[2,3]) {
 // check: %1: f32[2,3] = aten::sub.Tensor(%x, %0, alpha=1)
 // check: %2: f32[2,3] = aten::exp(%1)
 // check: %3: f32[2,1] = aten::sum.dim_IntList(%2, dim=[1], keepdim=true, dtype=none)
-// check: %y: f32[2,3] = aten::div.Tensor(%2, %3)
+// check: f32[2,1] = aten::reciprocal(%3)
+// check: %y: f32[2,3] = aten::mul.Tensor(
 
 // half types compute in f32 and round once
 // run: rewrite decompose
@@ -17,7 +18,7 @@ graph(%x: bf16[2,3]) {
   return %y
 }
 // check: f32[2,3] = prims::convert_element_type(%x, dtype=f32)
-// check: f32[2,3] = aten::div.Tensor
+// check: f32[2,3] = aten::mul.Tensor
 // check: %y: bf16[2,3] = prims::convert_element_type
 // not: bf16[2,1]
 

@@ -1,6 +1,8 @@
 //! Generated code against the interpreter, on kernels written by hand and random ones.
 
+mod asks;
 mod columns;
+mod kept;
 mod listed;
 mod pointwise;
 mod random;

@@ -122,10 +122,23 @@ fn softmax(m: i64, n: i64, d: DType, scratch: bool) -> Case {
 #[test]
 fn softmax_in_one_kernel() {
     for d in [DType::F32, DType::F64] {
-        for (m, n) in [(1, 1), (3, 7), (5, 64), (2, 130), (1, 9000)] {
+        for (m, n) in [(1, 1), (3, 7), (5, 64), (2, 130), (3, 700), (1, 9000)] {
             softmax(m, n, d, false).check(1e-6);
             softmax(m, n, d, true).check(1e-6);
         }
+    }
+}
+
+#[test]
+fn a_nan_reaches_its_row() {
+    let n = 300;
+    for at in [0, 15, 16, 100, 127, 128, 255, 299] {
+        let mut c = softmax(2, n, DType::F32, true);
+        c.memory[0][at] = Scalar::Float(f64::NAN);
+        let y = &c.compiled().expect("runs")[1];
+        let nan = |y: &Scalar| y.as_f64().is_nan();
+        assert!(y[..n as usize].iter().all(nan), "{at}");
+        assert!(!y[n as usize..].iter().any(nan), "{at}");
     }
 }
 

@@ -12,7 +12,7 @@ pub(super) fn planned(text: &str) -> Schedule {
 }
 
 /// A case with random numbers in the inputs; indices stay below `index_limit`.
-fn case(text: &str, index_limit: u64) -> Case {
+pub(super) fn case(text: &str, index_limit: u64) -> Case {
     let schedule = planned(text);
     let mut rng = Rng(text.len() as u64);
     let memory = schedule

@@ -89,6 +89,33 @@ fn speed_of_reductions() {
 
 #[test]
 #[ignore = "measures"]
+fn speed_of_rows_in_several_passes() {
+    for (m, n) in [(1024, 1024), (4096, 1024), (400, 1024), (256, 1000), (4096, 64), (64, 16384)] {
+        measure(
+            &format!("softmax 1 of {m} x {n}"),
+            &format!(
+                "graph(%x: f32[{m},{n}]) {{
+  %0: f32[{m},{n}] = aten::_softmax(%x, dim=1, half_to_float=false)
+  return %0
+}}"
+            ),
+        );
+    }
+    for (m, n) in [(512, 768), (4096, 1024)] {
+        measure(
+            &format!("layer norm of {m} x {n}"),
+            &format!(
+                "graph(%x: f32[{m},{n}], %w: f32[{n}], %b: f32[{n}]) {{
+  %y: f32[{m},{n}], %a: f32[{m},1], %r: f32[{m},1] = aten::native_layer_norm(%x, normalized_shape=[{n}], %w, %b, eps=1e-05)
+  return %y
+}}"
+            ),
+        );
+    }
+}
+
+#[test]
+#[ignore = "measures"]
 fn speed_of_rows_beside_eager_code() {
     let sizes =
         [(4096, 4096), (512, 4096), (1024, 1024), (256, 1000), (4096, 64), (100, 64), (8, 8192)];

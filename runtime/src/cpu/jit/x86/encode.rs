@@ -364,6 +364,11 @@ impl Assembler {
         self.integer(false, &[if word { 0x89 } else { 0x88 }], from, at);
     }
 
+    /// Asks for the cache line at an address, which need not be valid.
+    pub(crate) fn prefetch(&mut self, at: Address) {
+        self.integer(false, &[0x0f, 0x18], Gpr(1), at);
+    }
+
     fn integer(&mut self, wide: bool, code: &[u8], reg: Gpr, at: Address) {
         let (x, b) = at.extensions();
         self.bytes.push(0x40 | u8::from(wide) << 3 | (reg.0 >> 3) << 2 | x << 1 | b);

@@ -127,6 +127,8 @@ pub(crate) enum Inst {
     CallWhere(Routine, Node, Node, Node),
     /// `f(a, b)`
     CallBoth(Routine, Node, Node),
+    /// Asks the memory for a stream's next elements.
+    Ask(u32, Format),
 }
 
 impl Inst {
@@ -140,7 +142,7 @@ impl Inst {
 
     /// Has an effect besides its result.
     pub(crate) fn is_effect(&self) -> bool {
-        matches!(self, Inst::Store(..) | Inst::Accumulate(..))
+        matches!(self, Inst::Store(..) | Inst::Accumulate(..) | Inst::Ask(..))
     }
 
     pub(crate) fn operands(&self) -> impl Iterator<Item = Node> + use<> {
@@ -150,6 +152,7 @@ impl Inst {
             | Inst::Position
             | Inst::Load(..)
             | Inst::Gather(..)
+            | Inst::Ask(..)
             | Inst::Spread(_) => [None; 3],
             Inst::Store(_, _, a)
             | Inst::RoundHalf(a)
@@ -218,6 +221,14 @@ impl Body {
     /// The lanes of a vector.
     pub(crate) fn lanes(&self) -> u32 {
         self.vectors.lanes(self.width)
+    }
+
+    /// Whether all that it does is to find extremes of floats, each of which takes two instructions
+    /// that wait for each other.
+    pub(super) fn finds_extremes(&self) -> bool {
+        let extreme = |f: &Fold| !f.int && matches!(f.op, FoldOp::Max | FoldOp::Min);
+        let stores = self.insts.iter().any(|i| matches!(i, Inst::Store(..)));
+        !stores && !self.folds.is_empty() && self.folds.iter().all(extreme)
     }
 
     /// The results of all reductions.

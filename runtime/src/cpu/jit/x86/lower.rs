@@ -18,13 +18,16 @@ pub(super) const TAIL: u8 = 1;
 /// And as a truth value in a vector register.
 pub(super) const TAIL_TRUTH: u8 = 15;
 
+/// Bytes of a cache line.
+const LINE: i32 = 64;
+
 /// The most streams of a strip.
 pub(crate) const MAX_STREAMS: usize = STREAMS.len();
 
 /// The loops that a strip has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// Vectors per iteration of the main loop: 1, 2 or 4.
+    /// Vectors per iteration of the main loop: a power of two.
     pub(crate) unroll: u32,
     /// The number of vectors need not be a multiple of that.
     pub(crate) single: bool,
@@ -335,6 +338,17 @@ impl<'b> Lower<'b> {
             Inst::Fma(a, b, c) => self.fma(regs, me, [a, b, c])?,
             Inst::CallWhere(f, m, x, y) => self.call_where(regs, me, f, [m, x, y])?,
             Inst::CallBoth(f, x, y) => self.call_both(regs, me, f, [x, y])?,
+            Inst::Ask(s, format) => {
+                // once for each line; the last elements of a row are in a line of their own or begin
+                // one that others are in
+                let before = (copy as i32 * lanes) << format.shift(width);
+                if let Rm::Mem(at) = place(s, format)
+                    && before % LINE == 0
+                    && !tail
+                {
+                    asm.prefetch(at);
+                }
+            }
             Inst::Accumulate(i, fold, v) => {
                 let acc = self.accumulator(copy, i);
                 self.accumulate(regs, acc, fold, v, tail)?;

@@ -17,10 +17,12 @@
 //! | `stage` | which stages qualify |
 //! | `columns` | kernels whose stages go over the rows of many columns |
 //! | `rows` | kernels that reduce rows, several of them at once |
+//! | `asks` | what is asked of the memory before it is needed |
 //! | `translate`, `operations` | the instructions of a stage as a body |
 //! | `ranges` | which 64-bit integers lanes of 32 bits hold |
 //! | `vectors` | the registers: AVX2's or AVX-512's |
 
+mod asks;
 mod calls;
 mod columns;
 mod encode;
@@ -44,6 +46,7 @@ mod tests_lanes;
 
 use straightline_passes::schedule::loops::Val;
 
+pub(super) use asks::busiest;
 pub(super) use columns::columns_of;
 pub(super) use rows::rows_of;
 pub(super) use stage::strip_of;

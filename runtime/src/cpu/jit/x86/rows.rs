@@ -49,8 +49,10 @@ pub(in crate::cpu::jit) fn rows_of(
     let mut one = translate();
     one.stage()?;
     complete(&mut one)?;
-    let (u, code) =
-        steps(&one.body, inner, sizes).find_map(|u| Some((u, lowered_by(&one.body, inner, u)?)))?;
+    // each of four rows has four accumulators at most
+    let (u, code) = steps(&one.body, inner, sizes)
+        .filter(|u| *u <= 4)
+        .find_map(|u| Some((u, lowered_by(&one.body, inner, u)?)))?;
     let rows = ROWS.into_iter().filter(|n| *n <= sizes.hint(rows.extent)).find_map(|n| {
         let mut several = translate();
         several.grid_rows(n, rows.id)?;

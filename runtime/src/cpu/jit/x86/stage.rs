@@ -21,17 +21,21 @@ const fn min_stage(vectors: Vectors) -> i64 {
     }
 }
 /// How many vectors a step may have.
-const UNROLL: [u32; 3] = [4, 2, 1];
+const UNROLL: [u32; 4] = [8, 4, 2, 1];
+/// The most of a step with a sum.
+const LONGEST: u32 = 4;
 /// Longer bodies do so too.
 const MAX_BODY: usize = 1500;
 
-/// A stage's innermost loop as a strip; `None` if the stage does not qualify.
+/// A stage's innermost loop as a strip, which `asks` for what other passes will need; `None` if the
+/// stage does not qualify.
 pub(crate) fn strip_of(
     kernel: &Kernel,
     s: usize,
     facts: &StageFacts,
     sizes: &Sizes,
     vectors: Vectors,
+    asks: bool,
 ) -> Option<Strip> {
     let stage = &kernel.stages[s];
     let axis = match kernel.vectorize {
@@ -47,6 +51,9 @@ pub(crate) fn strip_of(
     }
     let mut t = Translate::new(kernel, s, facts, axis.id, vectors, Some(sizes));
     t.stage()?;
+    if asks {
+        t.ask(kernel, s);
+    }
     code(t, axis, sizes)
 }
 
@@ -98,7 +105,7 @@ pub(super) fn strip(t: Translate<'_>, code: Vec<u8>) -> Strip {
         streams,
         params,
         folds: body.folds.len(),
-        chains: i64::from(UNROLL[0] * body.lanes()),
+        chains: i64::from(LONGEST * body.lanes()),
     }
 }
 
@@ -111,8 +118,10 @@ pub(super) fn lowered(body: &Body, axis: &Axis, sizes: &Sizes) -> Option<Vec<u8>
 
 /// The numbers of vectors that a step of a body may have, the best first.
 pub(super) fn steps(body: &Body, axis: &Axis, sizes: &Sizes) -> impl Iterator<Item = u32> + use<> {
-    let wish = match body.insts.len() {
-        0..=10 => 4,
+    // what only asks the memory does not make a body long
+    let wish = match body.insts.iter().filter(|i| !matches!(i, Inst::Ask(..))).count() {
+        0..=10 if body.vectors == Vectors::Zmm && body.finds_extremes() => 8,
+        0..=10 => LONGEST,
         11..=24 => 2,
         _ => 1,
     };

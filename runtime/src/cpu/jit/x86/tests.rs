@@ -297,6 +297,9 @@ fn masks_and_integers() {
             "je 0",
             "vzeroupper",
             "pop r15",
+            "prefetcht0 [r9+rax*4+40h]",
+            "prefetcht0 [rbx+rax*2]",
+            "prefetcht0 [r13+rax*4]",
         ],
         |a| {
             let top = a.label();
@@ -321,6 +324,10 @@ fn masks_and_integers() {
             a.jump_zero(top);
             a.zero_upper();
             a.pop(Gpr(15));
+            let at = |b, scale, d| Address::Indexed(Gpr(b), Gpr::RAX, scale, d);
+            a.prefetch(at(9, 2, 64));
+            a.prefetch(at(3, 1, 0));
+            a.prefetch(at(13, 2, 0));
         },
     );
 }

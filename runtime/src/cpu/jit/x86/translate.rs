@@ -143,7 +143,7 @@ impl<'k> Translate<'k> {
         self.params.iter().all(is_same).then_some(())
     }
 
-    fn open(&mut self, stream: Stream) -> u32 {
+    pub(super) fn open(&mut self, stream: Stream) -> u32 {
         self.streams.push(stream);
         self.streams.len() as u32 - 1
     }
@@ -480,7 +480,7 @@ fn fits(dtype: DType, width: Width) -> bool {
 }
 
 /// How elements of a dtype are in memory.
-fn format(dtype: DType) -> Format {
+pub(super) fn format(dtype: DType) -> Format {
     match dtype {
         DType::U8 | DType::Bool => Format::Byte,
         DType::I8 => Format::SignedByte,
