@@ -48,7 +48,7 @@ fn results_have_the_sizes_of_the_call() {
 #[test]
 fn a_size_is_known_where_nothing_else_of_the_result_is_used() {
     agrees(|x| x.add(x.nonzero()?.sizes()[0]));
-    agrees(|x| x.mul(x.masked_select(&x.gt(0)?)?.numel() as i64));
+    agrees(|x| x.mul(x.masked_select(&x.gt(0)?)?.numel()));
     agrees(|x| {
         let picked = x.masked_select(&x.gt(0)?)?;
         if picked.numel() == 0 { x.sum() } else { picked.log()?.mean() }

@@ -5,6 +5,7 @@ use super::analyse::KernelFacts;
 use super::argument::ArgPtr;
 use super::constants::ConstantPool;
 use super::emit::{Emit, mem};
+use super::kept;
 use super::memory::{Code, CodeBuilder, FuncId};
 use super::nest::{ArgLayout, Context, Nest, Units};
 use super::sizes::{Kernel, Program, Sizes, Table, Unfit};
@@ -171,7 +172,8 @@ pub fn compile(
     options: JitOptions,
 ) -> Result<(Compiled, Vec<i64>), JitError> {
     verify(schedule)?;
-    let program = Program::new(schedule, others);
+    let mut program = Program::new(schedule, others);
+    kept::in_results(&mut program);
     let isa = super::isa::host()?;
     let mut unit = Unit {
         program: &program,

@@ -5,12 +5,19 @@
 //! there from the beginning: the kernel touches fewer lines, and the memory gets those of the result
 //! ready while there is still arithmetic to do.
 
-use super::sizes::{Index, Kernel, Op, Size};
+use super::sizes::{Index, Kernel, Op, Program, Size};
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{AxisId, BufferId, Mem, Vectorize};
 
-/// Moves the rows of a kernel that can be moved; `dtype` is that of a buffer.
-pub(super) fn in_results(kernel: &mut Kernel, dtype: &dyn Fn(BufferId) -> DType) {
+/// Moves the rows of a program's kernels that can be moved.
+pub(super) fn in_results(program: &mut Program<'_>) {
+    let schedule = program.schedule;
+    let dtype = |id| schedule.buffer(id).dtype;
+    program.kernels_mut().for_each(|kernel| in_results_of(kernel, &dtype));
+}
+
+/// Moves the rows of a kernel; `dtype` is that of a buffer.
+fn in_results_of(kernel: &mut Kernel, dtype: &dyn Fn(BufferId) -> DType) {
     for row in 0..kernel.scratch.len() {
         if let Some((mem, index, axis)) = result_for(kernel, row, dtype) {
             put(kernel, row, mem, &index, axis);

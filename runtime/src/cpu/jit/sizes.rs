@@ -7,7 +7,6 @@
 //! the code serves only schedules with the same answer. What decides about speed alone takes the
 //! number of the first schedule ([`Sizes::hint`]).
 
-use super::kept;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use straightline_passes::ir::{DType, Scalar};
@@ -340,15 +339,16 @@ impl<'s> Program<'s> {
         };
         let offsets = schedule.buffers.iter().map(offset).collect();
         let kernel = |step: &Step| match step {
-            Step::Kernel(k) => {
-                let mut kernel = k.with_numbers(&mut compared);
-                kept::in_results(&mut kernel, &|id| schedule.buffer(id).dtype);
-                Some(kernel)
-            }
+            Step::Kernel(k) => Some(k.with_numbers(&mut compared)),
             Step::Extern(_) => None,
         };
         let kernels = schedule.steps.iter().map(kernel).collect();
         Program { schedule, offsets, kernels, sizes }
+    }
+
+    /// The kernels of its steps, to be changed before code is generated.
+    pub(crate) fn kernels_mut(&mut self) -> impl Iterator<Item = &mut Kernel> {
+        self.kernels.iter_mut().flatten()
     }
 
     pub(crate) fn kind(&self, id: BufferId) -> &BufferKind {

@@ -2,12 +2,14 @@
 
 use super::asks::softmax;
 use super::scheduled::{check, planned};
+use crate::cpu::jit::kept::in_results;
 use crate::cpu::jit::sizes::Program;
 
 /// Elements of scratch that the kernels of a graph have.
 fn kept(text: &str) -> i64 {
     let schedule = planned(text);
-    let program = Program::new(&schedule, &[]);
+    let mut program = Program::new(&schedule, &[]);
+    in_results(&mut program);
     program.kernels().flat_map(|k| &k.scratch).map(|s| s.len.fixed().expect("one schedule")).sum()
 }
 

@@ -5,48 +5,13 @@
 //! use to the stack, has the routine work on the lanes that lie there, and reads them back. Where no
 //! lane is rare, a test and a jump that is not taken are all that is left of it.
 
-use super::encode::{Address, Gpr, Label, Opcode, Rm};
+use super::encode::{Address, Gpr, Opcode, Rm};
 use super::ir::Node;
 use super::lower::Lower;
 use super::regalloc::{OutOfRegisters, Registers};
+use super::routines::{Call, Callee, Routine};
 use super::vectors::Vectors;
 use crate::cpu::math::{ScalarFn1, ScalarFn2, Width};
-
-/// A scalar routine, by its address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Routine(usize);
-
-impl Routine {
-    pub(crate) fn of_one(f: ScalarFn1) -> Routine {
-        Routine(f as usize)
-    }
-
-    pub(crate) fn of_two(f: ScalarFn2) -> Routine {
-        Routine(f as usize)
-    }
-}
-
-/// What is called, and on which registers.
-#[derive(Clone, Copy, Debug)]
-enum Callee {
-    /// On the lanes whose numbers are bits of `edx`: of one register into another.
-    Some { x: u8 },
-    /// On all lanes of two registers.
-    All { x: u8, y: u8 },
-}
-
-/// A call behind the strip's end.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Call {
-    callee: Callee,
-    routine: Routine,
-    /// The register of the result.
-    to: u8,
-    /// The vector and mask registers that keep what they have.
-    kept: (u32, u8),
-    begin: Label,
-    back: Label,
-}
 
 /// What the code may not find again after a call: index and counter, the number of elements, the
 /// table, the streams that the caller does not expect to find again.
@@ -165,7 +130,7 @@ impl Lower<'_> {
             }
         };
         asm.lea(Gpr::RDX, register(call.to));
-        asm.mov_address(Gpr::RCX, call.routine.0 as u64);
+        asm.mov_address(Gpr::RCX, call.routine.address());
         asm.mov_address(Gpr::RAX, routine as u64);
         asm.zero_upper();
         asm.call_rax();

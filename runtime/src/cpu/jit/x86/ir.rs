@@ -1,8 +1,8 @@
 //! The body of a strip: straight-line SSA on vectors of lanes of one width, floats and integers, and
 //! on masks.
 
-use super::calls::Routine;
 use super::encode::Opcode;
+use super::routines::Routine;
 use super::vectors::Vectors;
 use crate::cpu::math::prims::scale_in_steps;
 use crate::cpu::math::{Prims, ScalarFn1, ScalarFn2, Width};

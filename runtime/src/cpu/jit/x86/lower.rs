@@ -1,9 +1,9 @@
 //! A body to machine code: loops, masked tail, hoisted constants, accumulators.
 
-use super::calls::Call;
 use super::encode::{Address, Assembler, Gpr, Mask, Opcode, Rm};
 use super::ir::{Body, Format, Inst, Logic, Node};
 use super::regalloc::{Liveness, OutOfRegisters, Registers, Uniform, is_uniform};
+use super::routines::Call;
 use super::vectors::Vectors;
 use crate::cpu::math::Width;
 

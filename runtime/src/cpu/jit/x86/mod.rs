@@ -11,7 +11,7 @@
 //! | `opcodes`, `encode` | instructions, and how they are encoded |
 //! | `ir` | the body, which the math functions record themselves into |
 //! | `memory` | elements that are shorter than lanes |
-//! | `calls` | calls of scalar routines, behind the end |
+//! | `routines`, `calls` | calls of scalar routines, behind the end |
 //! | `regalloc` | registers by linear scan |
 //! | `lower`, `folds` | loops, masks, constants; accumulators |
 //! | `stage` | which stages qualify |
@@ -34,6 +34,7 @@ mod opcodes;
 mod operations;
 mod ranges;
 mod regalloc;
+mod routines;
 mod rows;
 mod stage;
 mod translate;
