@@ -292,6 +292,34 @@ fn truth_is_counted_in_short_lanes() {
 }
 
 #[test]
+fn sums_of_narrow_numbers_that_wrap() {
+    // neither operand is negative, their sum is
+    for d in [DType::I8, DType::I16] {
+        let (m, n) = (5, 300);
+        let most = if d == DType::I8 { 120 } else { 32_000 };
+        let mut c = Case::new(&[m], Vectorize::Stage);
+        let x = c.input(d, (0..m * n).map(|i| Scalar::Int(most - i % 9).cast(d)).collect());
+        let out = c.output(DType::I64, m as usize);
+        c.stage(
+            1,
+            &[n],
+            vec![
+                load(d, x, terms(&[(0, n), (1, 1)])),
+                inst(d, Op::Const(Scalar::Int(0).cast(d))),
+                inst(d, Op::Binary(BinaryOp::Maximum, Val(0), Val(1))),
+                inst(d, Op::Binary(BinaryOp::Add, Val(2), Val(2))),
+                inst(DType::I64, Op::Cast(Val(3))),
+                inst(DType::I64, Op::Reduce(ReduceOp::Sum, Val(4))),
+            ],
+        );
+        let total = inst(DType::I64, Op::Carry { stage: 0, value: Val(5) });
+        c.stage(2, &[], vec![total, store(DType::I64, out, terms(&[(0, 1)]), 0)]);
+        c.check(0.0);
+        c.check_same();
+    }
+}
+
+#[test]
 fn numbers_of_half_types_are_moved_as_they_are() {
     // of a NaN every bit stays
     let bits = [0x7f81u16, 0x7fff, 0xffc1, 0x0001, 0x8000, 0x7c01, 0xfc00, 0x3c00];

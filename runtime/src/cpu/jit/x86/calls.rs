@@ -110,28 +110,26 @@ impl Lower<'_> {
             asm.vector(Opcode::STORE, r, 0, Rm::Mem(register(r)), None);
         }
         masks().for_each(|k| asm.store_mask(k, mask(k)));
-        let routine = match (call.callee, width) {
-            (Callee::Some { x }, _) => {
+        match call.callee {
+            Callee::Some { x } => {
                 asm.mov(Gpr::RSI, Gpr::RDX);
                 asm.lea(Gpr::RDI, register(x));
-                match width {
-                    Width::W32 => some32 as *const () as usize,
-                    Width::W64 => some64 as *const () as usize,
-                }
             }
-            (Callee::All { x, y }, _) => {
+            Callee::All { x, y } => {
                 asm.lea(Gpr::RDI, register(x));
                 asm.lea(Gpr::RSI, register(y));
                 asm.mov_imm(Gpr(8), self.body.lanes());
-                match width {
-                    Width::W32 => all32 as *const () as usize,
-                    Width::W64 => all64 as *const () as usize,
-                }
             }
+        }
+        let on_lanes = match (call.callee, width) {
+            (Callee::Some { .. }, Width::W32) => some32 as *const () as usize,
+            (Callee::Some { .. }, Width::W64) => some64 as *const () as usize,
+            (Callee::All { .. }, Width::W32) => all32 as *const () as usize,
+            (Callee::All { .. }, Width::W64) => all64 as *const () as usize,
         };
         asm.lea(Gpr::RDX, register(call.to));
         asm.mov_address(Gpr::RCX, call.routine.address());
-        asm.mov_address(Gpr::RAX, routine as u64);
+        asm.mov_address(Gpr::RAX, on_lanes as u64);
         asm.zero_upper();
         asm.call_rax();
         for r in vector_registers() {

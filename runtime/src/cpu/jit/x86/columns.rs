@@ -12,7 +12,7 @@ use super::translate::{Translate, fold_of};
 use super::vectors::Vectors;
 use super::{ColumnStage, Columns, Stream, Strip};
 use crate::cpu::jit::analyse::StageFacts;
-use crate::cpu::jit::sizes::{Axis, Kernel, Op, Sizes};
+use crate::cpu::jit::sizes::{Axis, Kernel, Op, Sizes, Stage};
 use crate::cpu::math::Width;
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::Vectorize;
@@ -76,7 +76,8 @@ fn stage(
     let ends = match facts.reduces.is_empty() {
         true => None,
         false => {
-            Some([false, true].map(|blocks| end(kernel, s, facts, (axis, sizes), vectors, blocks)))
+            let end = |blocks| end(stage, facts, (axis, sizes), (vectors, width), blocks);
+            Some([false, true].map(end))
         }
     };
     let ends = match ends {
@@ -90,18 +91,16 @@ fn stage(
 /// A strip over the results of a stage: sets them to what they begin with, or (`blocks`) takes the
 /// results of a block into them.
 fn end(
-    kernel: &Kernel,
-    s: usize,
+    stage: &Stage,
     facts: &StageFacts,
     (axis, sizes): (&Axis, &Sizes),
-    vectors: Vectors,
+    (vectors, width): (Vectors, Width),
     blocks: bool,
 ) -> Option<Strip> {
-    let width = Translate::new(kernel, s, facts, axis.id, vectors, None).body.width;
     let mut body = Body::new(vectors, width);
     let mut streams = Vec::new();
     for (k, &r) in facts.reduces.iter().enumerate() {
-        let inst = &kernel.stages[s].body[r];
+        let inst = &stage.body[r];
         let Op::Reduce(op, _) = inst.op else {
             return None;
         };

@@ -41,9 +41,10 @@ pub(super) fn lane_dtypes(
             Op::Reduce(ReduceOp::Sum, v) => sum(of(*v), stage.axes.last(), bound),
             _ => None,
         };
-        let range = range.or(of_dtype(inst.dtype));
-        let fits = |(lo, hi): &Range| *lo >= i32::MIN.into() && *hi <= i32::MAX.into();
-        ranges.push(range.filter(fits));
+        // what leaves the range of its dtype wraps, and may be anything in it
+        let all = of_dtype(inst.dtype);
+        let (least, most) = all.unwrap_or((i32::MIN.into(), i32::MAX.into()));
+        ranges.push(range.filter(|(lo, hi)| *lo >= least && *hi <= most).or(all));
     }
     let lane = |i: usize| match (stage.body[i].dtype, ranges[i]) {
         (DType::I64, Some(_)) => DType::I32,

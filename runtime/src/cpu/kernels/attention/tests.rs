@@ -36,7 +36,7 @@ fn plain(q: &[f32], k: &[f32], v: &[f32], d: usize, causal: bool, mask: &[f32]) 
 }
 
 #[test]
-fn agrees_with_the_plaicolumnsway() {
+fn agrees_with_the_plain_way() {
     for (m, n, d) in
         [(1, 1, 1), (3, 5, 4), (50, 300, 20), (100, 530, 64), (70, 1100, 24), (130, 97, 40)]
     {
