@@ -26,6 +26,7 @@ const TIMED: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 600 });
 
 /// Generates sentences with the embedded language model, eager and compiled
 #[derive(Debug, clap::Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct Arguments {
     /// How many sentences
     #[arg(long, short = 'n', default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=10_000))]

@@ -26,7 +26,7 @@ mod workloads;
 use clap::{Parser, Subcommand};
 use commands::{dump, explain, ops, profile, trace};
 use error::{CliError, Result};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
@@ -95,7 +95,11 @@ fn start_log() {
         Ok(filter) => (filter, None),
         Err(e) => (EnvFilter::new("warn"), Some(e)),
     };
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr)
+        .init();
     if let Some(e) = wrong {
         tracing::warn!("STRAIGHTLINE_LOG cannot be understood and is ignored: {e}");
     }

@@ -24,6 +24,7 @@ use straightline_models::grammar::{Grammar, GrammarError};
 /// Writes to the folder: `model.safetensors` (for `generate --weights`), `loss.svg`, `report.json`,
 /// and checkpoints from which `--resume` goes on after the process was stopped, whenever that was.
 #[derive(Debug, clap::Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct Arguments {
     /// Where weights, curve, report and checkpoints go
     #[arg(long, value_name = "FOLDER", default_value = "grammar-model")]

@@ -274,6 +274,20 @@ fn wrong_arguments_are_usage_errors() {
     ] {
         failure(arguments, 2);
     }
+    for (arguments, range) in [
+        (&["generate", "--temperature", "-1"] as &[&str], "from 0 up"),
+        (&["generate", "--sentences", "-1"], "1..=10000"),
+        (&["bench", "--threads", "-1"], "-1"),
+    ] {
+        let errors = failure(arguments, 2);
+        assert!(errors.contains(range), "{errors}");
+    }
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_is_told_at_once() {
+    let arguments = ["profile", "w1.add", "--calls", "1000000000", "--trace", "no/such/folder"];
+    assert!(failure(&arguments, 1).contains("no/such/folder"));
 }
 
 #[test]
@@ -301,6 +315,7 @@ fn the_log_is_on_request_and_on_standard_error() {
     assert!(output.status.success());
     assert!(text(&output.stdout).starts_with("graph("));
     assert!(text(&output.stderr).contains("rewrote a graph"));
+    assert!(!text(&output.stderr).contains('\u{1b}'), "colours, and nobody to see them");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use straightline_passes::ir::control;
 use straightline_passes::ir::graph::{Graph, NodeKind};
 use straightline_passes::partition::Decision;
 use straightline_passes::schedule::loops::{
-    Activation, Convolution, Extern, Follow, FusionDecision, Matmul, Schedule, Step,
+    Activation, Convolution, Extern, Follow, FusionDecision, Matmul, Schedule, Step, Work,
 };
 
 /// One kernel or extern call of a variant.
@@ -22,6 +22,16 @@ pub struct StepExplanation {
     pub generated: bool,
     /// The operators that it computes.
     pub ops: Vec<String>,
+    /// What a run of it moves and computes, as estimated.
+    pub work: Work,
+}
+
+impl StepExplanation {
+    fn line(&self, f: &mut fmt::Formatter<'_>, number: usize) -> fmt::Result {
+        let kind = if self.generated { "kernel" } else { "extern" };
+        let (name, ops, work) = (&self.name, self.ops.join(" "), self.work);
+        writeln!(f, "  {number}: {kind} {name} <- {ops} ({work})")
+    }
 }
 
 /// A value that the backward pass of a variant uses.
@@ -55,6 +65,8 @@ pub struct VariantExplanation {
     pub number: usize,
     /// The guards, one a line.
     pub guards: String,
+    /// The dtype and sizes of each input: `f32[4, 8]`.
+    pub inputs: Vec<String>,
     /// The steps of the plan in order; none where the variant runs eagerly.
     pub steps: Vec<StepExplanation>,
     /// Which operator went where, and why.
@@ -137,30 +149,21 @@ fn convolution_ops(c: &Convolution) -> Vec<String> {
 }
 
 fn steps_of(schedule: &Schedule) -> Vec<StepExplanation> {
-    schedule
-        .steps
-        .iter()
-        .map(|s| match s {
-            Step::Kernel(k) => StepExplanation {
-                name: k.name.clone(),
-                generated: true,
-                ops: k.ops.iter().map(ToString::to_string).collect(),
-            },
-            Step::Extern(Extern::Matmul(m)) => {
-                StepExplanation { name: "matmul".into(), generated: false, ops: matmul_ops(m) }
+    let explained = |step: &Step| {
+        let (name, ops) = match step {
+            Step::Kernel(k) => (k.name.clone(), k.ops.iter().map(ToString::to_string).collect()),
+            Step::Extern(Extern::Matmul(m)) => ("matmul".into(), matmul_ops(m)),
+            Step::Extern(Extern::Convolution(c)) => {
+                (Op::convolution.to_string(), convolution_ops(c))
             }
-            Step::Extern(Extern::Convolution(c)) => StepExplanation {
-                name: Op::convolution.to_string(),
-                generated: false,
-                ops: convolution_ops(c),
-            },
-            Step::Extern(Extern::Op { op, args, .. }) => StepExplanation {
-                name: op.to_string(),
-                generated: false,
-                ops: std::iter::once(op.to_string()).chain(inside(*op, args)).collect(),
-            },
-        })
-        .collect()
+            Step::Extern(Extern::Op { op, args, .. }) => {
+                (op.to_string(), std::iter::once(op.to_string()).chain(inside(*op, args)).collect())
+            }
+        };
+        let generated = matches!(step, Step::Kernel(_));
+        StepExplanation { name, generated, ops, work: schedule.work(step) }
+    };
+    schedule.steps.iter().map(explained).collect()
 }
 
 impl VariantExplanation {
@@ -171,10 +174,12 @@ impl VariantExplanation {
         code_of: Option<usize>,
         then: Option<Op>,
     ) -> Self {
+        let inputs = guards.shapes();
         let Some(code) = code else {
             return VariantExplanation {
                 number,
                 guards: guards.to_string(),
+                inputs,
                 steps: Vec::new(),
                 decisions: Vec::new(),
                 timings: Vec::new(),
@@ -197,6 +202,7 @@ impl VariantExplanation {
         VariantExplanation {
             number,
             guards: guards.to_string(),
+            inputs,
             steps: steps_of(schedule),
             saved: training.map_or(Vec::new(), |t| all(&t.kept)),
             recomputed: training.map_or(Vec::new(), |t| all(&t.recomputed)),
@@ -243,6 +249,12 @@ pub struct Explanation {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for v in &self.variants {
+            if let Some(other) = v.code_of {
+                // steps and fusion are those of the other one but for numbers
+                let (number, inputs) = (v.number, v.inputs.join(", "));
+                writeln!(f, "variant {number} runs the code of variant {other} for {inputs}")?;
+                continue;
+            }
             writeln!(f, "variant {}", v.number)?;
             writeln!(f, " guards")?;
             write!(f, "{}", v.guards)?;
@@ -258,9 +270,6 @@ impl fmt::Display for Explanation {
                 v.code_bytes,
                 v.arena_bytes
             )?;
-            if let Some(other) = v.code_of {
-                writeln!(f, "  the code is that of variant {other}")?;
-            }
             if v.table > 0 {
                 writeln!(f, "  the code reads {} numbers from a table", v.table)?;
             }
@@ -268,8 +277,7 @@ impl fmt::Display for Explanation {
                 writeln!(f, "  not the code of an earlier variant: {why}")?;
             }
             for (i, s) in v.steps.iter().enumerate() {
-                let kind = if s.generated { "kernel" } else { "extern" };
-                writeln!(f, "  {i}: {kind} {} <- {}", s.name, s.ops.join(" "))?;
+                s.line(f, i)?;
             }
             if let Some(op) = v.then {
                 writeln!(f, "  then {op}, and a variant of the rest for the sizes of its results")?;
@@ -285,8 +293,7 @@ impl fmt::Display for Explanation {
                 }
                 writeln!(f, " steps of the backward pass")?;
                 for (i, s) in v.backward.iter().enumerate() {
-                    let kind = if s.generated { "kernel" } else { "extern" };
-                    writeln!(f, "  {i}: {kind} {} <- {}", s.name, s.ops.join(" "))?;
+                    s.line(f, i)?;
                 }
             }
             writeln!(f, " fusion")?;

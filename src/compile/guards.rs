@@ -146,6 +146,11 @@ struct InputGuard {
 }
 
 impl InputGuard {
+    /// `f32[4, 8]`.
+    fn shape(&self) -> String {
+        format!("{}{:?}", self.meta.dtype, self.meta.sizes.as_slice())
+    }
+
     fn of(t: &Tensor) -> InputGuard {
         InputGuard {
             meta: t.meta(),
@@ -231,6 +236,11 @@ impl Guards {
             answers: asked.iter().map(|a| Answer::new(a, inputs)).collect(),
             operators: Operators::new(traced.map_or(&Surroundings::default(), |t| &t.surroundings)),
         }
+    }
+
+    /// Of each input, as `f32[4, 8]`.
+    pub(super) fn shapes(&self) -> Vec<String> {
+        self.inputs.iter().map(InputGuard::shape).collect()
     }
 
     /// Whether the variant serves these inputs on this thread. (Not inlined: as part of this crate
@@ -417,9 +427,8 @@ impl fmt::Display for Guards {
         for (i, g) in self.inputs.iter().enumerate() {
             writeln!(
                 f,
-                "  input {i}: {}{:?} strides {:?} on {}",
-                g.meta.dtype,
-                g.meta.sizes.as_slice(),
+                "  input {i}: {} strides {:?} on {}",
+                g.shape(),
                 g.meta.strides.as_slice(),
                 g.meta.device,
             )?;

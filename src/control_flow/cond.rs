@@ -93,8 +93,8 @@ pub fn cond<I: TensorTree, O: TensorTree>(
     let pred = pred.into();
     operands.with(|operands| {
         let all = tensors(operands);
-        let yes = || called(TRUE, &all, || true_fn(operands));
-        let no = || called(FALSE, &all, || false_fn(operands));
+        let yes = || called(at, TRUE, &all, || true_fn(operands));
+        let no = || called(at, FALSE, &all, || false_fn(operands));
         let pred = match pred {
             Predicate::Known(true) => return true_fn(operands),
             Predicate::Known(false) => return false_fn(operands),
@@ -113,7 +113,7 @@ pub fn cond<I: TensorTree, O: TensorTree>(
             return if located(at, pred.item::<bool>())? { yes() } else { no() };
         }
         let capture = |named: Named, f: &dyn Fn() -> Result<O>| {
-            functionalize::subgraph(true, || captured(named, f))
+            functionalize::subgraph(true, || captured(at, named, f))
         };
         let (true_body, yes) = capture(TRUE, &|| true_fn(operands))?;
         let (false_body, no) = capture(FALSE, &|| false_fn(operands))?;

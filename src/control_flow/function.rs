@@ -31,8 +31,10 @@ pub(super) fn shown(t: &Tensor) -> String {
     format!("{}{:?}", t.dtype(), t.sizes())
 }
 
-/// Calls a function, which may write none of `operands` and must return new tensors.
+/// Calls a function, which may write none of `operands` and must return new tensors. `at` is the
+/// line of the branch or loop.
 pub(super) fn called<O: TensorTree>(
+    at: Line,
     named: Named,
     operands: &[Tensor],
     f: impl FnOnce() -> Result<O>,
@@ -40,9 +42,10 @@ pub(super) fn called<O: TensorTree>(
     let Named { op, function } = named;
     let versions: Vec<u64> = operands.iter().map(|t| t.storage().version()).collect();
     let output = f()?;
+    let refused = |e: ControlFlowError| Err(crate::Error::from(e).with_location(at));
     for (at, (t, before)) in operands.iter().zip(versions).enumerate() {
         if t.storage().version() != before {
-            return Err(ControlFlowError::Mutated { op, function, at }.into());
+            return refused(ControlFlowError::Mutated { op, function, at });
         }
     }
     let results = tensors(&output);
@@ -51,7 +54,7 @@ pub(super) fn called<O: TensorTree>(
         let operand = operands.iter().position(shares).map(|i| format!("operand {i}"));
         let result = || results[..at].iter().position(shares).map(|i| format!("its tensor {i}"));
         if let Some(with) = operand.or_else(result) {
-            return Err(ControlFlowError::Aliased { op, function, at, with }.into());
+            return refused(ControlFlowError::Aliased { op, function, at, with });
         }
     }
     Ok(output)
@@ -64,6 +67,7 @@ fn shares_memory(a: &Tensor, b: &Tensor) -> bool {
 
 /// The results of a function whose graph is being captured, as tensors of that graph.
 pub(super) fn captured<O: TensorTree>(
+    line: Line,
     named: Named,
     f: impl FnOnce() -> Result<O>,
 ) -> Result<(Vec<Tensor>, O)> {
@@ -83,7 +87,8 @@ pub(super) fn captured<O: TensorTree>(
             false => results[..at].iter().find(twice).map(|_| "an earlier one".to_string()),
         };
         if let Some(with) = with {
-            return Err(ControlFlowError::Aliased { op, function, at, with }.into());
+            let e = ControlFlowError::Aliased { op, function, at, with };
+            return Err(crate::Error::from(e).with_location(line));
         }
     }
     Ok((results, output))

@@ -60,7 +60,7 @@ pub fn while_loop<C: TensorTree>(
     let cond_named = Named { op: WHILE, function: "cond_fn" };
     let named = Named { op: WHILE, function: "body_fn" };
     let next = |now: &C| -> Result<C> {
-        let made = called(named, &tensors(now), || body_fn(now))?;
+        let made = called(at, named, &tensors(now), || body_fn(now))?;
         same_structure(named, "its argument", &made, now)?;
         Ok(made)
     };
@@ -74,13 +74,13 @@ pub fn while_loop<C: TensorTree>(
             };
             let (cond, ()) = functionalize::subgraph(true, || {
                 let now = handed()?;
-                let (results, pred) = captured(cond_named, || cond_fn(&now))?;
+                let (results, pred) = captured(at, cond_named, || cond_fn(&now))?;
                 check_predicate(WHILE, &pred)?;
                 Ok((results, ()))
             })?;
             let (body, ()) = functionalize::subgraph(true, || {
                 let now = handed()?;
-                let (results, made) = captured(named, || body_fn(&now))?;
+                let (results, made) = captured(at, named, || body_fn(&now))?;
                 same_structure(named, "its argument", &made, &now)?;
                 Ok((results, ()))
             })?;
@@ -88,7 +88,7 @@ pub fn while_loop<C: TensorTree>(
             return Ok(filled(carried, &located(at, results)?));
         }
         let goes_on = |now: &C| -> Result<bool> {
-            let pred = called(cond_named, &tensors(now), || cond_fn(now))?;
+            let pred = called(at, cond_named, &tensors(now), || cond_fn(now))?;
             located(at, check_predicate(WHILE, &pred))?;
             if crate::transforms::is_batched(&pred) {
                 let why = "its condition differs among the samples, which have to stop together: compute `where` of the \
@@ -262,7 +262,7 @@ fn scanned<C: TensorTree, X: TensorTree, Y: TensorTree>(
                 Ok(leaf(&functionalize::handed(&meta)?, x.requires_grad()))
             });
             let slices = filled(xs, &slices.collect::<Result<Vec<_>>>()?);
-            let (results, made) = captured(named, || combine_fn(&now, &slices))?;
+            let (results, made) = captured(at, named, || combine_fn(&now, &slices))?;
             checked(&now, &made)?;
             let outcomes: Vec<Outcome> = results.iter().map(Outcome::of).collect();
             Ok((results, (made, outcomes)))
@@ -284,7 +284,7 @@ fn scanned<C: TensorTree, X: TensorTree, Y: TensorTree>(
         let slices = filled(xs, &slices.collect::<Result<Vec<_>>>()?);
         let carried = now.as_ref().unwrap_or(init);
         let given: Vec<Tensor> = tensors(carried).into_iter().chain(tensors(&slices)).collect();
-        let both = called(named, &given, || combine_fn(carried, &slices))?;
+        let both = called(at, named, &given, || combine_fn(carried, &slices))?;
         located(at, checked(carried, &both))?;
         if let Some(first) = made.first() {
             located(at, same_structure(named, "an earlier call", &both.1, first))?;

@@ -7,6 +7,8 @@
 //! reach the tracer again, and these it records: their results come from the operator's Meta
 //! kernel, and stand for values of the graph.
 
+mod sized_by_data;
+
 use super::{dependent, outside};
 use crate::dispatch::{
     DispatchError, DispatchKey, DispatchKeySet, Kernel, Lines, OperatorHandle, Stack, TlsKeySets,
@@ -18,7 +20,6 @@ use crate::tensor::storage::Storage;
 use crate::tensor::watcher::Line;
 use std::cell::RefCell;
 use std::sync::Arc;
-use straightline_catalog::schema::{Return, SchemaType};
 use straightline_catalog::{Arg, Op, TensorMeta};
 use straightline_catalog::{Device, Scalar};
 use straightline_passes::ir::graph::{EagerCall, Graph, Provenance, SourceLine, ValueRef};
@@ -412,7 +413,7 @@ fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
     let args = stack.split_off(stack.len() - schema.args.len());
     let (results, device, dependent) = match run_meta(op, &args) {
         Ok((results, device)) => (results, device, false),
-        Err(e) => match dependent_results(op, &args, &e) {
+        Err(e) => match sized_by_data::results(op, &args, &e) {
             Some(results) => (results?, Device::CPU, true),
             None => return Err(unknown(op, e)),
         },
@@ -479,36 +480,6 @@ fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
         });
     }
     Ok(())
-}
-
-/// The results of a call whose sizes depend on data, as this call of the function has them, if it is
-/// captured for one.
-#[cold]
-fn dependent_results(op: OperatorHandle, args: &[Value], e: &Error) -> Option<Result<Vec<Value>>> {
-    let tensors = |r: &Return| match &r.ty {
-        SchemaType::List(of, _) => **of == SchemaType::Tensor,
-        ty => *ty == SchemaType::Tensor,
-    };
-    let asks = matches!(e.kind(), ErrorKind::DataDependent { .. })
-        && !in_subgraph()
-        && op.schema().is_some_and(|s| s.returns.iter().all(tensors));
-    let answers = dependent::answers().filter(|_| asks)?;
-    let given: Result<Vec<Arg<ValueRef>>> =
-        args.iter().map(|v| to_arg(op.name(), v, &mut value_of)).collect();
-    let results = outside::apart(|| {
-        // the thread records nothing meanwhile
-        struct Back(Option<Recording>);
-        impl Drop for Back {
-            fn drop(&mut self) {
-                RECORDING.set(self.0.take());
-            }
-        }
-        let recording = Back(RECORDING.take());
-        let graph = recording.0.as_ref().map(|r| &r.graph)?;
-        Some(given.and_then(|given| answers.results(dependent::count(), op, &given, graph)))
-    })?;
-    let like = |v: Value| v.map_tensors(|t| Ok(meta::to_meta(t)));
-    Some(results.and_then(|all| all.into_iter().map(like).collect()))
 }
 
 /// The arguments of a view without its tensors, as far as a graph can have them. The tensor that is

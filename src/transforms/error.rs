@@ -14,20 +14,19 @@ pub enum TransformError {
     /// A number was asked of a batched tensor.
     #[error(
         "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, please \
-         try to rewrite what you're doing with other operations. If error is occurring somewhere inside PyTorch internals, \
-         please file a bug report."
+         try to rewrite what you're doing with other operations."
     )]
     Item,
     /// A branch depends on a batched tensor.
     #[error(
-        "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that yet, \
-         please shout over at https://github.com/pytorch/functorch/issues/257 ."
+        "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that: \
+         select with `where`, or branch with `control_flow::cond`."
     )]
     ControlFlow,
     /// The sizes of an operator's result depend on the elements of a batched tensor.
     #[error(
-        "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over {op}. Please voice your \
-         support in https://github.com/pytorch/functorch/issues/256"
+        "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over {op}: \
+         each sample would have a result of another size. Call it outside of `vmap`, or keep all elements and a mask."
     )]
     DynamicShape {
         /// The operator.
@@ -50,21 +49,21 @@ pub enum TransformError {
     Random,
     /// The same random numbers for all samples, of an operator that depends on the sample.
     #[error(
-        "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with functorch"
+        "Vmap does not currently support same randomness with a batched tensor input. \
+         Draw the numbers outside of `vmap`, or with `Randomness::Different`"
     )]
     SameRandomness,
     /// Different random numbers for the samples in a tensor that all share.
     #[error(
-        "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. If this is \
-         necessary for your usage, please file an issue with functorch"
+        "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. Write \
+         into a tensor that is batched, or draw out of place"
     )]
     DifferentInPlace,
     /// A tensor that all samples share was to be written with what differs among them.
     #[error(
         "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has \
          more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped over in a vmap. \
-         Please try to use out-of-place operators instead of inplace arithmetic. If said operator is being called inside the PyTorch \
-         framework, please file a bug report instead. The operator is {op}"
+         Please try to use out-of-place operators instead of inplace arithmetic. The operator is {op}"
     )]
     InPlace {
         /// The operator.

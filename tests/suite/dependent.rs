@@ -292,7 +292,9 @@ fn a_branch_refuses_them() {
         cond(&x.sum()?.gt(0)?, |x: &Tensor| x.nonzero()?.sum(), |x: &Tensor| x.nonzero()?.sum(), x)
     });
     let e = f.call(&numbers(4, 2)).unwrap_err();
-    assert!(matches!(e.kind(), ErrorKind::DataDependent { .. }), "{e}");
+    assert!(matches!(e.kind(), ErrorKind::NotCaptured { .. }), "{e}");
+    assert!(e.to_string().contains("before the branch or loop"), "{e}");
+    assert!(e.location().is_some_and(|at| at.file().ends_with("dependent.rs")), "{e}");
 }
 
 #[test]

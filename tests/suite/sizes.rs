@@ -235,6 +235,9 @@ fn a_mark_makes_code_for_many_sizes_at_once() {
     }
     assert_eq!((f.variants(), f.codes()), (4, 1), "{}", f.explain());
     assert!(f.explain().variants[0].table > 0);
+    let said = f.explain().to_string();
+    let lines = said.lines().filter(|l| l.contains("runs the code of variant 0 for f32["));
+    assert_eq!(lines.count(), 3, "{said}");
     let shared = |e: &CompileEvent| matches!(e, CompileEvent::Compiled { code_of: Some(0), .. });
     assert_eq!(f.events().iter().filter(|e| shared(e)).count(), 3);
 }
@@ -290,4 +293,103 @@ fn branches_and_loops_at_many_sizes() {
         }
     }
     assert!(f.codes() <= 3, "{}", f.explain());
+}
+
+/// The weights of a small transformer block of width 32 with 4 heads.
+struct Block {
+    qkv: Tensor,
+    out: Tensor,
+    up: Tensor,
+    down: Tensor,
+}
+
+impl Block {
+    fn new(dice: &mut Dice) -> Block {
+        let mut of = |sizes: &[i64]| numbers(dice, sizes).to(DType::F32).unwrap().mul(0.2).unwrap();
+        Block { qkv: of(&[96, 32]), out: of(&[32, 32]), up: of(&[64, 32]), down: of(&[32, 64]) }
+    }
+
+    fn heads(x: &Tensor) -> Result<Tensor> {
+        let [b, t] = [x.sizes()[0], x.sizes()[1]];
+        x.reshape([b, t, 4, 8])?.transpose(1, 2)
+    }
+
+    /// `[b, t, 32]`; `attend` is given queries, keys and values `[b, 4, t, 8]`.
+    fn apply(&self, x: &Tensor, attend: impl Fn([Tensor; 3]) -> Result<Tensor>) -> Result<Tensor> {
+        let [b, t] = [x.sizes()[0], x.sizes()[1]];
+        let all = x.layer_norm([32])?.linear(&self.qkv, None)?.chunk(3, -1)?;
+        let made = attend([Self::heads(&all[0])?, Self::heads(&all[1])?, Self::heads(&all[2])?])?;
+        let made = made.transpose(1, 2)?.reshape([b, t, 32])?;
+        let x = x.add(made.linear(&self.out, None)?)?;
+        let inner = x.layer_norm([32])?.linear(&self.up, None)?.gelu()?;
+        x.add(inner.linear(&self.down, None)?)
+    }
+}
+
+/// How many codes serve a transformer at lengths in no order, among them 2.
+fn codes_of_lengths(
+    batch: i64,
+    net: impl Fn(&(Tensor, Tensor)) -> Result<Tensor> + Send + Sync + 'static,
+) -> usize {
+    let f = compile(net);
+    let mut dice = Dice(17);
+    let table = numbers(&mut dice, &[50, 32]).to(DType::F32).unwrap();
+    for i in 0..60 {
+        let length = 2 + i * 61 % 203;
+        let ids: Vec<i64> = (0..batch * length).map(|n| n * 7 % 50).collect();
+        let ids = Tensor::from_vec(ids, [batch, length]).unwrap();
+        let call = (table.clone(), ids);
+        let (got, want) = (f.call(&call).unwrap(), f.eager(&call).unwrap());
+        assert!(got.allclose_with(&want, 1e-3, 1e-4).unwrap(), "{length}");
+    }
+    let own = f.explain().variants.into_iter().filter(|v| v.code_of.is_none());
+    own.for_each(|v| println!("variant {} {:?}: {:#?}", v.number, v.inputs, v.misfits));
+    f.codes()
+}
+
+#[test]
+fn a_transformer_at_many_lengths_compiles_three_times_at_most() {
+    let block = || [(); 2].map(|()| Block::new(&mut Dice(5)));
+    for batch in [1, 3] {
+        let blocks = block();
+        let encoder = move |(table, ids): &(Tensor, Tensor)| {
+            let mut x = table.embedding(ids)?;
+            for b in &blocks {
+                x = b.apply(&x, |[q, k, v]| {
+                    q.matmul(k.transpose(-1, -2)?)?.mul(0.35)?.softmax(-1)?.matmul(v)
+                })?;
+            }
+            let mean = x.mean_dim(1)?;
+            mean.div(mean.mul(&mean)?.sum_dim([-1])?.sqrt()?.unsqueeze(-1)?)
+        };
+        let codes = codes_of_lengths(batch, encoder);
+        assert!(codes <= 3, "{codes} of an encoder, {batch} sentences");
+        let blocks = block();
+        let decoder = move |(table, ids): &(Tensor, Tensor)| {
+            let t = ids.sizes()[1];
+            let masked = Tensor::ones([t, t])?.tril()?.eq(0.0)?;
+            let mut x = table.embedding(ids)?;
+            for b in &blocks {
+                x = b.apply(&x, |[q, k, v]| {
+                    let scores = q.matmul(k.transpose(-1, -2)?)?.mul(0.35)?;
+                    scores.masked_fill(&masked, f64::NEG_INFINITY)?.softmax(-1)?.matmul(v)
+                })?;
+            }
+            x.layer_norm([32])?.matmul(table.t()?)?.log_softmax(-1)
+        };
+        let codes = codes_of_lengths(batch, decoder);
+        assert!(codes <= 3, "{codes} of a decoder, {batch} sentences");
+        let blocks = block();
+        let fused = move |(table, ids): &(Tensor, Tensor)| {
+            let mut x = table.embedding(ids)?;
+            for b in &blocks {
+                x = b.apply(&x, |[q, k, v]| {
+                    q.scaled_dot_product_attention_with(&k, &v, None, true)
+                })?;
+            }
+            x.i((.., -1))?.matmul(table.t()?)
+        };
+        let codes = codes_of_lengths(batch, fused);
+        assert!(codes <= 3, "{codes} with fused attention, {batch} sentences");
+    }
 }

@@ -23,6 +23,7 @@ use straightline::{DType, Tensor};
 
 /// Times workloads, eager against compiled
 #[derive(Debug, clap::Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct Options {
     /// A workload's name, the beginning of names (w3, w5.mlp) or a glob (w*_b1); may be repeated
     #[arg(short, long = "workload", value_name = "NAME", value_delimiter = ',')]

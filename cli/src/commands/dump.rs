@@ -12,6 +12,7 @@ use straightline_passes::ir::verify::structure;
 
 /// Prints one stage of the compilation of a workload or a graph file
 #[derive(Debug, clap::Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct Options {
     /// A workload's name or the beginning of one name, or a file with a graph's text (FILE.sl)
     #[arg(value_name = "WORKLOAD|FILE.sl")]

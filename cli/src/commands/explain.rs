@@ -7,6 +7,7 @@ use std::io::Write;
 /// Compiles a workload and prints guards, kernels, fusion decisions with their reasons, pass
 /// timings and the e-graph report
 #[derive(Debug, clap::Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct Options {
     /// The workload's name, or the beginning of one name
     workload: String,

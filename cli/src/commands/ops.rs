@@ -10,6 +10,7 @@ use straightline::dispatch::{
 
 /// Prints registered operators: all names, or the registrations of one
 #[derive(Debug, clap::Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct Options {
     /// An operator: aten::add.Tensor, add.Tensor, or add for all overloads
     name: Option<String>,

@@ -1,6 +1,6 @@
 //! `profile`: how long the operators of a workload take, and what memory.
 
-use crate::error::Result;
+use crate::error::{CliError, Result};
 use crate::workloads::{self, Setting};
 use std::io::Write;
 use std::path::PathBuf;
@@ -8,6 +8,7 @@ use straightline::profiler::{Profiler, ProfilerOptions, SortBy};
 
 /// Prints the time and memory of each operator of a workload
 #[derive(Debug, clap::Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct Options {
     /// The workload's name, or the beginning of one name
     workload: String,
@@ -57,6 +58,13 @@ enum Sort {
 
 pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     let program = workloads::one(&options.workload)?.require(&options.setting)?;
+    if let Some(path) = &options.trace {
+        // a file that cannot be written is told before minutes of measuring
+        std::fs::File::create(path).map_err(|e| CliError::File {
+            path: path.display().to_string(),
+            message: e.to_string(),
+        })?;
+    }
     let compiled = program.compile();
     match options.of {
         Of::Eager => program.run(1)?,

@@ -7,6 +7,7 @@ use straightline::dispatch::capture;
 
 /// Prints the dispatch trace of one call of a workload
 #[derive(Debug, clap::Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct Options {
     /// The workload's name, or the beginning of one name
     workload: String,

@@ -33,6 +33,7 @@
 //! each operation. [`Op::Cast`] converts as PyTorch does (float to integer truncates, anything to
 //! `bool` is `!= 0`).
 
+pub use super::cost::Work;
 pub use super::numbers::{LiteralKind, Numbers, Structure};
 use crate::ir::graph::{EagerCall, SourceLine};
 pub use crate::ir::prims::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
@@ -79,6 +80,25 @@ pub enum BufferKind {
         /// Byte offset from its first element, a multiple of 64.
         offset: usize,
     },
+}
+
+impl BufferKind {
+    /// Where a temporary lies, as numbers: 0 for the arena or 1 more than an output, and the byte
+    /// offset. `None` for what is no temporary.
+    ///
+    /// ```
+    /// use straightline_passes::schedule::loops::BufferKind;
+    /// assert_eq!(BufferKind::Arena { offset: 64 }.place(), Some([0, 64]));
+    /// assert_eq!(BufferKind::Within { output: 2, offset: 64 }.place(), Some([3, 64]));
+    /// assert_eq!(BufferKind::Input(0).place(), None);
+    /// ```
+    pub fn place(&self) -> Option<[i64; 2]> {
+        match self {
+            BufferKind::Arena { offset } => Some([0, *offset as i64]),
+            BufferKind::Within { output, offset } => Some([i64::from(*output) + 1, *offset as i64]),
+            _ => None,
+        }
+    }
 }
 
 /// A piece of memory that steps read and write.

@@ -143,15 +143,15 @@ impl LiteralKind {
     }
 }
 
-/// Where a buffer is, without its offset.
+/// Where a buffer is, without numbers.
 #[derive(Clone, PartialEq, Debug)]
 enum Home {
     Input(u32),
     Parameter(u32),
     Output(u32),
     Constant(Arc<[u8]>),
-    Arena,
-    Within(u32),
+    /// In the arena or in an output, which is a number.
+    Temporary,
 }
 
 /// A kernel without numbers.
@@ -221,8 +221,8 @@ impl Numbers<(), LiteralKind> for Apart<'_> {
 }
 
 impl Schedule {
-    /// The structure and the numbers: first the offset of each buffer (0 where it has none), then
-    /// those of each kernel in the order of [`Kernel::with_numbers`].
+    /// The structure and the numbers: first two of each buffer, which say where a temporary lies
+    /// ([`BufferKind::place`]), then those of each kernel in the order of [`Kernel::with_numbers`].
     ///
     /// ```
     /// use straightline_passes::schedule::loops::Schedule;
@@ -234,16 +234,15 @@ impl Schedule {
         let mut numbers = Vec::new();
         let mut buffers = Vec::with_capacity(self.buffers.len());
         for b in &self.buffers {
-            let (home, offset) = match &b.kind {
-                BufferKind::Input(i) => (Home::Input(*i), 0),
-                BufferKind::Parameter(i) => (Home::Parameter(*i), 0),
-                BufferKind::Output(i) => (Home::Output(*i), 0),
-                BufferKind::Constant(bytes) => (Home::Constant(bytes.clone()), 0),
-                BufferKind::Arena { offset } => (Home::Arena, *offset),
-                BufferKind::Within { output, offset } => (Home::Within(*output), *offset),
+            let home = match &b.kind {
+                BufferKind::Input(i) => Home::Input(*i),
+                BufferKind::Parameter(i) => Home::Parameter(*i),
+                BufferKind::Output(i) => Home::Output(*i),
+                BufferKind::Constant(bytes) => Home::Constant(bytes.clone()),
+                BufferKind::Arena { .. } | BufferKind::Within { .. } => Home::Temporary,
             };
             buffers.push((b.dtype, home));
-            numbers.push(offset as i64);
+            numbers.extend(b.kind.place().unwrap_or_default());
         }
         let step = |step: &Step| match step {
             Step::Kernel(k) => {
@@ -255,5 +254,28 @@ impl Schedule {
         };
         let steps = self.steps.iter().map(step).collect();
         (Structure { buffers, steps }, numbers)
+    }
+
+    /// What the number at a place of [`Schedule::apart`] belongs to, in words.
+    ///
+    /// ```
+    /// use straightline_passes::schedule::loops::Schedule;
+    /// assert_eq!(Schedule::default().place_of(7), "no number of it");
+    /// ```
+    pub fn place_of(&self, at: usize) -> String {
+        if let Some(b) = self.buffers.get(at / 2) {
+            return format!("the place of buffer {} (`{}`)", at / 2, b.name);
+        }
+        let mut end = 2 * self.buffers.len();
+        for (i, step) in self.steps.iter().enumerate() {
+            let Step::Kernel(k) = step else { continue };
+            let mut numbers = Vec::new();
+            k.with_numbers(&mut Apart(&mut numbers));
+            if at < end + numbers.len() {
+                return format!("number {} of step {i}, {}", at - end, k.name);
+            }
+            end += numbers.len();
+        }
+        "no number of it".to_string()
     }
 }

@@ -1,7 +1,7 @@
 //! The axes of a kernel: their order, merging neighbours, cutting long sums, and which of them
 //! vectors run along.
 
-use super::cost::cost;
+use super::cost::instruction;
 use super::emit::Emitted;
 use super::index::extent_in;
 use super::loops::*;
@@ -220,7 +220,7 @@ pub(crate) fn finish(e: Emitted) -> Kernel {
         .iter()
         .map(|s| {
             let points: i64 = s.axes.iter().map(|a| extent_in(&s.axes, a.id)).product();
-            s.body.iter().map(|i| u64::from(cost(&i.op))).sum::<u64>() * points as u64
+            s.body.iter().map(|i| u64::from(instruction(&i.op))).sum::<u64>() * points as u64
         })
         .sum();
     Kernel {

@@ -38,11 +38,12 @@ fn lock() -> MutexGuard<'static, Cache> {
 
 fn limit_from_environment() -> usize {
     static LIMIT: OnceLock<usize> = OnceLock::new();
-    *LIMIT.get_or_init(|| {
-        std::env::var(LIMIT_VARIABLE)
-            .ok()
-            .and_then(|text| text.trim().parse().ok())
-            .unwrap_or(DEFAULT_LIMIT)
+    *LIMIT.get_or_init(|| match std::env::var(LIMIT_VARIABLE) {
+        Err(_) => DEFAULT_LIMIT,
+        Ok(text) => text.trim().parse().unwrap_or_else(|_| {
+            tracing::warn!(value = %text, using = DEFAULT_LIMIT, "{LIMIT_VARIABLE} is not a number of bytes");
+            DEFAULT_LIMIT
+        }),
     })
 }
 

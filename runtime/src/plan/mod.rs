@@ -80,9 +80,14 @@ pub enum Misfit {
     /// The schedules differ in more than numbers.
     #[error("the kernels differ: {0}")]
     Structure(String),
-    /// So many numbers differ, among them some that the code has built in.
-    #[error("{0} numbers differ, not all of which the code reads from its table")]
-    Numbers(usize),
+    /// So many numbers differ, among them one that the code has built in.
+    #[error("{changed} numbers differ, not all of which the code reads from its table: {first}")]
+    Numbers {
+        /// How many.
+        changed: usize,
+        /// The first that it does not read, and where it is.
+        first: String,
+    },
     /// A number was decided by when the code was made: a row of few elements, for instance.
     #[error("a size is of another kind: the loops for it are others")]
     Kind,
@@ -224,9 +229,12 @@ impl Plan {
         let table = match self.code.table(&numbers) {
             Ok(table) => table,
             Err(Unfit::Kind) => return Ok(Err(Misfit::Kind)),
-            Err(Unfit::Fixed) => {
+            Err(Unfit::Fixed(at)) => {
                 let changed = own.iter().zip(&numbers).filter(|(a, b)| a != b).count();
-                return Ok(Err(Misfit::Numbers(changed)));
+                let (was, is) = (own.get(at), numbers.get(at));
+                let shown = |n: Option<&i64>| n.map_or("none".to_string(), i64::to_string);
+                let first = format!("{}, {} for {}", schedule.place_of(at), shown(is), shown(was));
+                return Ok(Err(Misfit::Numbers { changed, first }));
             }
         };
         jit::verify(schedule)?;

@@ -288,6 +288,7 @@ fn results_are_tensors_of_their_own() {
         let f = move |x: &Tensor| cond(&positive(x)?, view, |x| x.neg(), x);
         for e in [f(&signs()[0]).unwrap_err(), compile(f).call(&signs()[0]).unwrap_err()] {
             assert!(matches!(kind(&e), Some(ControlFlowError::Aliased { at: 0, .. })), "{e}");
+            assert!(e.location().is_some_and(|at| at.file().ends_with("cond.rs")), "{e}");
             assert!(
                 text(&e).contains("cond: true_fn might be aliasing the input or the output"),
                 "{e}"

@@ -2,7 +2,7 @@
 
 use super::{FEW_POINTS, Fuser, SERIAL_LIMIT, demanded};
 use crate::ir::Dims;
-use crate::schedule::cost::is_expensive;
+use crate::schedule::cost::{Again, is_expensive, operations};
 use crate::schedule::group::{Item, Target, roles};
 use crate::schedule::program::{Def, Piece, Scatter, V};
 use std::collections::HashSet;
@@ -197,16 +197,17 @@ impl Fuser<'_> {
 
     fn visit_inlinable(&mut self, v: V, def: &Def, forced: bool) {
         let hosts: Vec<usize> = self.hosts[v.i()].iter().copied().collect();
+        let again = self.again(v);
         let reason = if forced {
-            Some("stored: a result, an operand of a runtime kernel, or folded further")
+            Some("stored: a result, an operand of a runtime kernel, or folded further".to_string())
         } else if def.is_view() {
             None
-        } else if hosts.len() > 1 && !self.is_cheap(v) {
-            Some("stored: several kernels need it and it is not cheap")
+        } else if hosts.len() > 1 && !again.is_cheap() {
+            Some(format!("stored: several kernels need it, and computing it again takes {again}"))
         } else if hosts.iter().any(|h| self.is_full(*h)) {
-            Some("stored: the kernel that needs it is long enough")
+            Some("stored: the kernel that needs it is long enough".to_string())
         } else if hosts.iter().any(|h| self.is_repeated(v, *h)) {
-            Some("stored: its consumer would compute each element many times")
+            Some("stored: its consumer would compute each element many times".to_string())
         } else {
             None
         };
@@ -220,8 +221,8 @@ impl Fuser<'_> {
                 }
             }
             let reason = match hosts.len() {
-                1 => "computed in place by the kernel that needs it",
-                _ => "cheap: computed in place by each kernel that needs it",
+                1 => "computed in place by the kernel that needs it".to_string(),
+                _ => format!("computed in place by each kernel that needs it, with {again}"),
             };
             self.note(v, hosts.first().copied(), reason);
             return;
@@ -262,34 +263,34 @@ impl Fuser<'_> {
         let (Some(host), None) = (hosts.next(), hosts.next()) else {
             return false;
         };
-        !self.is_full(*host) && pieces.iter().all(|p| self.is_cheap(p.src))
+        !self.is_full(*host) && pieces.iter().all(|p| self.again(p.src).is_cheap())
     }
 
-    /// Whether computing an element again costs little more than loading it.
-    fn is_cheap(&self, v: V) -> bool {
-        let (mut loads, mut ops, mut budget) = (0, 0, 16);
+    /// What computing an element of `v` again takes.
+    fn again(&self, v: V) -> Again {
+        let mut again = Again::default();
         let mut stack = vec![v];
         let mut seen = HashSet::new();
         while let Some(u) = stack.pop() {
             if !seen.insert(u) {
                 continue;
             }
-            budget -= 1;
             let def = self.p.def(u);
-            if budget == 0 || is_expensive(def) || matches!(def, Def::Gather { .. }) {
-                return false;
+            if seen.len() > 16 || matches!(def, Def::Gather { .. }) {
+                again.unbounded = true;
+                return again;
             }
             if matches!(def, Def::Const(_)) {
                 continue;
             }
             if !def.is_inlinable() || self.stored[u.i()] || self.forced.contains(&u) {
-                loads += 1;
+                again.loads += 1;
                 continue;
             }
-            ops += i32::from(!def.is_view());
+            again.operations += operations(def);
             stack.extend(self.p.operands(u));
         }
-        loads <= 1 && ops <= 4
+        again
     }
 
     /// Whether a pointwise host would compute an expensive element for many grid points.

@@ -46,10 +46,38 @@ impl ArgLayout {
         match kind {
             BufferKind::Input(i) => Some(*i as usize),
             BufferKind::Parameter(i) => Some(self.inputs + *i as usize),
-            BufferKind::Output(i) | BufferKind::Within { output: i, .. } => {
-                Some(self.inputs + self.parameters + *i as usize)
-            }
-            BufferKind::Constant(_) | BufferKind::Arena { .. } => None,
+            BufferKind::Output(i) => Some(self.output(*i as usize)),
+            BufferKind::Constant(_) | BufferKind::Arena { .. } | BufferKind::Within { .. } => None,
+        }
+    }
+
+    /// The slot of an output.
+    fn output(&self, number: usize) -> usize {
+        self.inputs + self.parameters + number
+    }
+}
+
+/// The address from which the offsets of temporaries count, in the arena (0) or in an output (its
+/// number and 1).
+fn temporaries(e: &mut Emit, layout: ArgLayout, cx: Context, host: Size) -> Value {
+    let flags = super::emit::mem().with_aligned();
+    let slot = |output: i64| (layout.output(0) as i64 + output) * size_of::<ArgPtr>() as i64;
+    match host.fixed() {
+        Some(0) => cx.arena,
+        Some(n) => e.b.ins().load(types::I64, flags, cx.args, slot(n - 1) as i32),
+        // there is no other place
+        None if layout.outputs == 0 => cx.arena,
+        None => {
+            let n = e.size(host);
+            let in_arena = e.b.ins().icmp_imm_s(IntCC::Equal, n, 0);
+            let far = e.b.ins().imul_imm_s(n, size_of::<ArgPtr>() as i64);
+            let far = e.b.ins().iadd_imm_s(far, slot(-1));
+            // some output's, if it is the arena: not used
+            let first = e.i64(slot(0));
+            let far = e.b.ins().select(in_arena, first, far);
+            let at = e.b.ins().iadd(cx.args, far);
+            let base = e.b.ins().load(types::I64, flags, at, 0);
+            e.b.ins().select(in_arena, cx.arena, base)
         }
     }
 }
@@ -149,18 +177,16 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
                                 let at = bytes.as_ptr() as i64;
                                 e.i64(at)
                             }
-                            BufferKind::Arena { .. } => e.plus_size(cx.arena, program.offset(id)),
+                            BufferKind::Arena { .. } | BufferKind::Within { .. } => {
+                                let [host, offset] = program.place(id);
+                                let base = temporaries(e, *layout, cx, host);
+                                e.plus_size(base, offset)
+                            }
                             kind => {
                                 let slot = layout.slot(kind).expect("the caller's buffer");
-                                let flags = super::emit::mem().with_aligned();
                                 let at = (slot * size_of::<ArgPtr>()) as i32;
-                                let base = e.b.ins().load(types::I64, flags, cx.args, at);
-                                match kind {
-                                    BufferKind::Within { .. } => {
-                                        e.plus_size(base, program.offset(id))
-                                    }
-                                    _ => base,
-                                }
+                                let flags = super::emit::mem().with_aligned();
+                                e.b.ins().load(types::I64, flags, cx.args, at)
                             }
                         },
                     };

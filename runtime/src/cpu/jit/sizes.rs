@@ -90,8 +90,9 @@ impl std::fmt::Debug for Table {
 /// Why code does not serve a schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unfit {
-    /// A number that was the same in the schedules before is another one.
-    Fixed,
+    /// The number at this place of the schedule's ([`Schedule::apart`]), which was the same in the
+    /// schedules before, or the same as another of its numbers, is not.
+    Fixed(usize),
     /// The code was made for numbers of another kind (a multiple of the vector's length, say).
     Kind,
 }
@@ -100,14 +101,15 @@ impl Table {
     /// The entries for a schedule with these numbers.
     pub(crate) fn of(&self, numbers: &[i64]) -> Result<Vec<i64>, Unfit> {
         if numbers.len() != self.fixed.len() {
-            return Err(Unfit::Fixed);
+            return Err(Unfit::Fixed(numbers.len().min(self.fixed.len())));
         }
-        if self.fixed.iter().zip(numbers).any(|(f, n)| f.is_some_and(|f| f != *n)) {
-            return Err(Unfit::Fixed);
+        let mut both = self.fixed.iter().zip(numbers);
+        if let Some(at) = both.position(|(f, n)| f.is_some_and(|f| f != *n)) {
+            return Err(Unfit::Fixed(at));
         }
         let mut out: Vec<i64> = Vec::with_capacity(self.entries.len());
         for entry in &self.entries {
-            out.push(entry.value(numbers, &out).ok_or(Unfit::Fixed)?);
+            out.push(entry.value(numbers, &out).map_err(Unfit::Fixed)?);
         }
         match self.checks.iter().all(|(at, check)| check(out[*at as usize])) {
             true => Ok(out),
@@ -122,8 +124,8 @@ impl Table {
 }
 
 impl Entry {
-    /// `None` where given numbers that were equal differ.
-    fn value(&self, numbers: &[i64], before: &[i64]) -> Option<i64> {
+    /// The place of a given number that differs from others which it was equal to, as an error.
+    fn value(&self, numbers: &[i64], before: &[i64]) -> Result<i64, usize> {
         let get = |s: &Size| match s {
             Size::Fixed(n) => *n,
             Size::Varies(at) => before[*at as usize],
@@ -131,10 +133,11 @@ impl Entry {
         match self {
             Entry::Given(places) => {
                 let first = numbers[places[0]];
-                places.iter().all(|p| numbers[*p] == first).then_some(first)
+                let other = places.iter().find(|p| numbers[**p] != first);
+                other.map_or(Ok(first), |p| Err(*p))
             }
-            Entry::Computed(rule, a, b) => Some(rule(get(a), get(b))),
-            Entry::Literal(kind, dtype, n) => Some(bits(kind.join(get(n)), *dtype)),
+            Entry::Computed(rule, a, b) => Ok(rule(get(a), get(b))),
+            Entry::Literal(kind, dtype, n) => Ok(bits(kind.join(get(n)), *dtype)),
         }
     }
 }
@@ -259,8 +262,8 @@ impl Sizes {
 /// A schedule whose kernels have [`Size`]s.
 pub(crate) struct Program<'s> {
     pub(crate) schedule: &'s Schedule,
-    /// Per buffer of the arena, or within an output, its offset.
-    offsets: Vec<Size>,
+    /// Per temporary, where it lies: [`BufferKind::place`].
+    places: Vec<[Size; 2]>,
     /// Per step, `None` for a runtime kernel.
     pub(crate) kernels: Vec<Option<Kernel>>,
     pub(crate) sizes: Sizes,
@@ -276,10 +279,9 @@ struct Compared<'a> {
 }
 
 impl Compared<'_> {
-    /// The place of a buffer among others: where it is the same for all, that is chance, unless the
-    /// code is to serve one schedule alone.
-    fn offset(&mut self, own: usize) -> Size {
-        let own = own as i64;
+    /// A number of the place of a temporary: where it is the same for all, that is chance, unless
+    /// the code is to serve one schedule alone.
+    fn place(&mut self, own: i64) -> Size {
         if self.others.is_empty() {
             return self.next(own);
         }
@@ -331,19 +333,17 @@ impl<'s> Program<'s> {
     pub(crate) fn new(schedule: &'s Schedule, others: &[&[i64]]) -> Program<'s> {
         let sizes = Sizes::default();
         let mut compared = Compared { others, at: 0, sizes: &sizes, known: HashMap::new() };
-        let offset = |b: &Buffer| match b.kind {
-            BufferKind::Arena { offset } | BufferKind::Within { offset, .. } => {
-                compared.offset(offset)
-            }
-            _ => compared.next(0),
+        let place = |b: &Buffer| match b.kind.place() {
+            Some(place) => place.map(|n| compared.place(n)),
+            None => [0; 2].map(|n| compared.next(n)),
         };
-        let offsets = schedule.buffers.iter().map(offset).collect();
+        let places = schedule.buffers.iter().map(place).collect();
         let kernel = |step: &Step| match step {
             Step::Kernel(k) => Some(k.with_numbers(&mut compared)),
             Step::Extern(_) => None,
         };
         let kernels = schedule.steps.iter().map(kernel).collect();
-        Program { schedule, offsets, kernels, sizes }
+        Program { schedule, places, kernels, sizes }
     }
 
     /// The kernels of its steps, to be changed before code is generated.
@@ -359,8 +359,9 @@ impl<'s> Program<'s> {
         self.schedule.buffer(id).dtype.size() as i64
     }
 
-    pub(crate) fn offset(&self, id: BufferId) -> Size {
-        self.offsets[id.0 as usize]
+    /// Where a temporary lies: [`BufferKind::place`].
+    pub(crate) fn place(&self, id: BufferId) -> [Size; 2] {
+        self.places[id.0 as usize]
     }
 
     pub(crate) fn kernels(&self) -> impl Iterator<Item = &Kernel> {
