@@ -273,6 +273,35 @@ fn producers_share_the_kernel() {
 }
 
 #[test]
+fn readers_share_the_kernel() {
+    for dtype in DTYPES {
+        for (sizes, index, dim) in [
+            (&[4, 5, 40][..], &[4, 5, 70][..], -1),
+            (&[4, 5, 40], &[4, 9, 40], 1),
+            (&[7, 40], &[9, 40], 0),
+        ] {
+            let n = sizes[if dim < 0 { 2 } else { dim as usize }];
+            let x = (input(sizes, dtype), positions(index, n), input(index, dtype));
+            kernels(1, "a reader", &x, move |(x, i, y)| {
+                aten::scatter_src(x, dim, i, y)?.add(x)?.mul(x)
+            });
+            kernels(1, "two readers", &x, move |(x, i, y)| {
+                let z = aten::scatter_reduce_two(x, dim, i, y, "amax", true)?;
+                z.mul(z.add(x)?)
+            });
+            kernels(2, "a reader of another point", &x, move |(x, i, y)| {
+                let z = aten::scatter_src(x, dim, i, y)?;
+                z.flip([0])?.add(x)
+            });
+        }
+    }
+    let x = (input(&[40, 24], DType::F32), positions(&[50], 40), input(&[50, 24], DType::F32));
+    let f = |(x, i, y): &Operands| aten::index_add(x, 0, i, y, 1.into())?.relu()?.mul(x);
+    kernels(1, "index_add", &x, f);
+    assert_eq!(together(f, &x), "aten::index_add aten::relu aten::mul.Tensor");
+}
+
+#[test]
 fn what_threads_share() {
     let x = |sizes: &[i64]| input(sizes, DType::F32);
     let rows = (x(&[700, 768]), positions(&[300], 700), x(&[300, 768]));

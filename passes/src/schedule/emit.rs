@@ -56,13 +56,17 @@ fn levels(p: &Program, memory: &Memory, group: &Group) -> HashMap<V, u32> {
         if depth > MAX_DEPTH {
             return 0; // emission will refuse this group
         }
-        let l = if group.folds(v) || group.scatters(v) {
-            1 + p
-                .operands(v)
-                .iter()
-                .map(|o| level(p, memory, group, *o, memo, depth + 1))
-                .max()
-                .unwrap_or(0)
+        let rounds = match p.def(v) {
+            Def::Scatter(s) if group.scatters(v) => 1 + s.passes.len() as u32,
+            _ => u32::from(group.folds(v)),
+        };
+        let l = if rounds > 0 {
+            rounds
+                + p.operands(v)
+                    .iter()
+                    .map(|o| level(p, memory, group, *o, memo, depth + 1))
+                    .max()
+                    .unwrap_or(0)
         } else if memory.holds(v) && !group.stores(v) {
             0
         } else {
@@ -166,9 +170,12 @@ fn attempt(
                 let row = dims.iter().map(|d| sizes[*d]).filter(|s| *s != 1);
                 (l - 1, row.collect())
             }
-            // the first pass after what stores the base
+            // the first pass after what stores the base, the last one before what reads the result
             Item::Scatter { value, pass, roles, .. } => {
-                (l + *pass as u32, scatter::row(p, group, *value, roles))
+                let Def::Scatter(s) = p.def(*value) else {
+                    return Err((Stop::Mismatch(*value), None));
+                };
+                (l - (s.passes.len() - pass) as u32, scatter::row(p, group, *value, roles))
             }
         };
         let pointwise = row.is_empty();

@@ -22,6 +22,7 @@ mod nearer;
 mod numbers;
 mod order;
 mod plan;
+mod prediction;
 mod program;
 mod results;
 mod verify;

@@ -5,6 +5,7 @@
 //! symbolic index: views become index arithmetic and producers are inlined on the way.
 
 use super::loops::{Activation, BinaryOp, CompareOp, Follow, ReduceOp, UnaryOp};
+use super::prediction::Prediction;
 use crate::ir::graph::NodeId;
 use crate::ir::view::Affine;
 use crate::ir::{Arg, TensorMeta};
@@ -264,6 +265,8 @@ pub(crate) struct OpaqueCall {
     pub(crate) metas: Vec<TensorMeta>,
     /// For a convolution that the plan computes itself: what is done to the result.
     pub(crate) follow: Option<Vec<Follow<V>>>,
+    /// Why it is called although it has loops.
+    pub(crate) predicted: Option<Prediction>,
     /// The graph node that it came from.
     pub(crate) node: Option<NodeId>,
 }

@@ -115,6 +115,7 @@ fn copied(p: &mut Program, v: V, meta: &TensorMeta) -> V {
         inputs: vec![v],
         after: Vec::new(),
         follow: None,
+        predicted: None,
         results: vec![copy],
         metas: vec![TensorMeta { sizes, ..meta.clone() }],
         node: None,

@@ -55,7 +55,7 @@ impl Emitter<'_> {
         Ok(v)
     }
 
-    fn load(&mut self, mem: Mem, index: Index, dtype: DType) -> Result<Val, Stop> {
+    pub(super) fn load(&mut self, mem: Mem, index: Index, dtype: DType) -> Result<Val, Stop> {
         let key = (mem, index);
         if let Some(v) = self.now.loads.get(&key) {
             return Ok(*v);
@@ -204,6 +204,9 @@ impl Emitter<'_> {
                 }
                 _ => Err(Stop::Mismatch(v)),
             };
+        }
+        if self.group.scatters(v) {
+            return self.scattered(v, index);
         }
         if self.group.stores(v) {
             if let Some(val) = self.read_back(v, index)? {
@@ -387,7 +390,8 @@ impl Emitter<'_> {
         let mut base = v;
         while let Def::View { src, .. } | Def::Reshape(src) = self.p.def(base) {
             base = *src;
-            if self.group.stores(base) || self.probe == Some(base) {
+            let here = self.group.stores(base) || self.group.scatters(base);
+            if here || self.probe == Some(base) {
                 return Ok(None);
             }
             if self.memory.holds(base) {

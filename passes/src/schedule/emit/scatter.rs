@@ -1,7 +1,7 @@
 //! One pass of a scatter, as instructions.
 
 use super::emitter::Emitter;
-use crate::schedule::group::{Group, Stop, Target};
+use crate::schedule::group::{Group, Item, Stop, Target};
 use crate::schedule::loops::*;
 use crate::schedule::program::{Def, Place, Program, V};
 use smallvec::SmallVec;
@@ -77,5 +77,22 @@ impl Emitter<'_> {
         self.inst(op, self.p.dtype(v))?;
         self.inlined.insert(v);
         Ok(())
+    }
+
+    /// An element of a scatter that earlier stages of this kernel have finished, at this point of the
+    /// grid.
+    pub(super) fn scattered(&mut self, v: V, index: &[Index]) -> Result<Val, Stop> {
+        let group = self.group;
+        let own = group.items.iter().find_map(|item| match item {
+            Item::Scatter { value, target, roles, .. } if *value == v => Some((target, roles)),
+            _ => None,
+        });
+        match own {
+            Some((target, roles)) if self.own_index(roles).as_deref() == Some(index) => {
+                let at = Self::address(&target.strides, target.offset, index);
+                self.load(Mem::Buffer(BufferId(target.buffer.0)), at, self.p.dtype(v))
+            }
+            _ => Err(Stop::Mismatch(v)),
+        }
     }
 }

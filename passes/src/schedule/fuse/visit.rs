@@ -3,7 +3,8 @@
 use super::{FEW_POINTS, Fuser, SERIAL_LIMIT, demanded};
 use crate::ir::Dims;
 use crate::schedule::cost::{Again, is_expensive, operations};
-use crate::schedule::group::{Item, Target, roles};
+use crate::schedule::emit::probe;
+use crate::schedule::group::{Group, Item, Target, roles};
 use crate::schedule::program::{Def, Piece, Scatter, V};
 use std::collections::HashSet;
 
@@ -28,7 +29,12 @@ impl Fuser<'_> {
                     self.forced.insert(base);
                     self.stored[base.i()] = true;
                 }
-                self.note(v, None, "a runtime kernel");
+                let why = match &def {
+                    Def::Extern { call, .. } => self.p.calls[*call as usize].predicted,
+                    _ => None,
+                };
+                let why = why.map_or(String::new(), |p| format!(": {p}"));
+                self.note(v, None, format!("a runtime kernel{why}"));
             }
             Def::Pieces { pieces, element: Some(element), .. }
                 if !forced && self.is_joined_in_place(v, pieces) =>
@@ -155,22 +161,47 @@ impl Fuser<'_> {
             target: target.clone(),
             roles: roles.clone(),
         }));
-        let group = self.new_group(dims, items);
-        if let Some(g) = &mut self.groups[group] {
-            g.on_grid = on_grid;
-            g.sweeps = s.sizes.iter().product();
-        }
+        let sweeps = s.sizes.iter().product();
+        let made = Group { dims, on_grid, items, inlined: 0, sweeps };
+        let reader = if large { None } else { self.with_reader(v, &made) };
+        let group = reader.unwrap_or_else(|| {
+            self.groups.push(Some(made));
+            self.groups.len() - 1
+        });
         self.fixed.insert(group);
         self.member.entry(v).or_default().push(group);
         self.require(s.base, base.unwrap_or(group));
         for o in s.operands().into_iter().skip(1) {
             self.require(o, group);
         }
-        let reason = match points {
-            1 => "a scatter: its elements one after the other".to_string(),
-            n => format!("a scatter: {n} pieces that never meet, each element after element"),
+        let how = match points {
+            1 => "its elements one after the other".to_string(),
+            n => format!("{n} pieces that never meet, each element after element"),
         };
-        self.note(v, Some(group), reason);
+        let then = if reader.is_some() { ", then what needs it" } else { "" };
+        self.note(v, Some(group), format!("a scatter: {how}{then}"));
+    }
+
+    /// Makes the scatter `v` the first stages of the only kernel that reads it, if that goes element
+    /// by element: each piece is read when it is complete, from a cache.
+    fn with_reader(&mut self, v: V, scatter: &Group) -> Option<usize> {
+        let mut hosts = self.hosts[v.i()].iter();
+        let (Some(&host), None) = (hosts.next(), hosts.next()) else {
+            return None;
+        };
+        let reader = self.groups[host].as_ref()?;
+        let stores = |i: &Item| matches!(i, Item::Store { .. });
+        let pointwise = reader.on_grid.iter().all(|on| *on) && reader.items.iter().all(stores);
+        let barred = self.fixed.contains(&host) || self.alone.contains(&v);
+        if !pointwise || barred || reader.dims != scatter.dims || self.returns(v, host) {
+            return None;
+        }
+        let mut both = scatter.clone();
+        both.items.extend(reader.items.iter().cloned());
+        both.inlined = reader.inlined;
+        probe(&self.memory(), &both, None).ok()?;
+        self.groups[host] = Some(both);
+        Some(host)
     }
 
     /// Whether `v` folds over values that are each made by folding (a mean of the rows' losses).

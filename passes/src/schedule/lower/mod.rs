@@ -3,6 +3,7 @@
 //! A family's function returns `None` for a call that it does not know; a call that no family
 //! knows stays a call of a runtime kernel.
 
+mod called;
 mod create;
 mod index;
 mod listed;
@@ -13,6 +14,7 @@ mod scatter;
 mod strided;
 mod view;
 
+use super::prediction::Prediction;
 use super::program::{Def, OpaqueCall, Program, Source, V};
 use super::{ScheduleError, checks};
 use crate::ir::Effects;
@@ -184,7 +186,7 @@ impl Lowerer<'_> {
         }
     }
 
-    fn opaque(&mut self, c: &CallView) -> Lowered {
+    fn opaque(&mut self, c: &CallView, predicted: Option<Prediction>) -> Lowered {
         let mut inputs = Vec::new();
         let args = c
             .args
@@ -205,7 +207,7 @@ impl Lowerer<'_> {
             after.extend(self.last_ordered.replace(results[0]));
         }
         if let Some(call) = self.p.calls.last_mut() {
-            call.after = after;
+            (call.after, call.predicted) = (after, predicted);
         }
         if c.effects.is_kept() {
             self.kept.push(results[0]);
@@ -249,6 +251,7 @@ impl Lowerer<'_> {
             inputs,
             after: Vec::new(),
             follow: None,
+            predicted: None,
             results: results.to_vec(),
             metas,
             node: self.p.node,
@@ -319,7 +322,9 @@ impl Lowerer<'_> {
                     effects: call.effects,
                 };
                 let known = self.p.values.len();
-                match self.call(&view) {
+                let predicted = self.predicted(&view);
+                let loops = if predicted.is_some() { None } else { self.call(&view) };
+                match loops {
                     Some(r) if view.op.facts().view => r,
                     // what is no view has memory of its own, even where it changes nothing
                     Some(r) => r.into_iter().map(|v| self.owned(v, known)).collect(),
@@ -327,7 +332,7 @@ impl Lowerer<'_> {
                         let node = super::node_label(self.graph, id);
                         return Err(ScheduleError::Storage { node });
                     }
-                    None => self.opaque(&view),
+                    None => self.opaque(&view, predicted),
                 }
             }
         };

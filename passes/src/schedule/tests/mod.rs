@@ -1,6 +1,7 @@
 //! Tests of the scheduler.
 
 mod build;
+mod called;
 mod checks;
 mod convolutions;
 mod draws;

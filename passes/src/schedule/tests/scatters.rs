@@ -101,6 +101,43 @@ fn a_scatter_with_its_producer_is_one_kernel() {
     ");
 }
 
+/// What reads the result at the points that the scatter itself has is in its kernel.
+#[test]
+fn what_reads_a_scatter_follows_it() {
+    let plan = |n: i64, reads: &dyn Fn(&mut B, ValueRef, ValueRef) -> ValueRef| {
+        let mut b = B::default();
+        let (x, y) = (b.input(&[n, 50]), b.input(&[n, 20]));
+        let i = ids(&mut b, &[n, 20]);
+        let args = vec![t(x), s(1), t(i), t(y)];
+        let z = b.call("aten::scatter_add", args, DType::F32, &[n, 50]);
+        let out = reads(&mut b, z, x);
+        b.schedule(&[out])
+    };
+    let near = plan(64, &|b, z, x| {
+        let r = b.un("aten::relu", z);
+        b.bin("aten::mul.Tensor", r, x)
+    });
+    assert_eq!(near.kernels().count(), 1, "{near}");
+    let kernel = near.kernels().next().expect("one");
+    assert_eq!((kernel.points(), kernel.stages.len()), (64, 3), "{near}");
+    let why = &near.decisions[0].reason;
+    assert!(why.ends_with("then what needs it"), "{why}");
+    // another point's elements, which may not be there yet
+    let across = plan(50, &|b, z, x| {
+        let turned = b.t(z);
+        b.bin("aten::add.Tensor", turned, x)
+    });
+    assert_eq!(across.kernels().count(), 2, "{across}");
+    // a reader that many threads can share is not made to wait
+    let mut b = B::default();
+    let (x, y) = (b.input(&[1 << 17]), b.input(&[64]));
+    let i = ids(&mut b, &[64]);
+    let z = b.call("aten::scatter_add", vec![t(x), s(0), t(i), t(y)], DType::F32, &[1 << 17]);
+    let r = b.un("aten::relu", z);
+    let large = b.schedule(&[r]);
+    assert_eq!(large.kernels().count(), 3, "{large}");
+}
+
 #[test]
 fn large_rows_are_cut_and_a_base_is_stored_by_all() {
     let mut b = B::default();
