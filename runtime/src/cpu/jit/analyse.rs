@@ -1,6 +1,6 @@
 //! Analysis of a kernel before emission: invariant values, address shapes, unrolling.
 
-use super::sizes::{Index, Kernel, Op, Size, Stage};
+use super::sizes::{Axis, Index, Kernel, Op, Size, Sizes, Stage};
 use smallvec::SmallVec;
 use straightline_passes::ir::{DType, Scalar};
 use straightline_passes::schedule::loops::{self, AxisId, Mem, Val, Vectorize};
@@ -33,6 +33,8 @@ pub(crate) struct Part {
     pub(crate) known: Vec<Option<Known>>,
     /// Whether an instruction is needed in this part.
     pub(crate) needed: Vec<bool>,
+    /// It as a strip.
+    pub(crate) strip: Option<super::x86::Strip>,
 }
 
 /// What is known about a stage.
@@ -99,6 +101,23 @@ pub(crate) fn operands<N, C>(op: &loops::Op<N, C>) -> SmallVec<[Val; 4]> {
 const HOISTED_CONSTANTS: usize = 6;
 
 impl KernelFacts {
+    /// The strip that reads transposed operands from tiles, if the kernel has one.
+    pub(crate) fn turned(&self) -> Option<(&super::x86::Strip, &super::x86::Turned)> {
+        let strip = self.stages.first()?.strip.as_ref()?;
+        Some((strip, strip.turned.as_ref()?))
+    }
+
+    /// How many values of an outer axis of a grid kernel are numbered: units of transposed operands
+    /// have several.
+    pub(crate) fn numbered(&self, axis: &Axis, sizes: &Sizes) -> Size {
+        match self.turned() {
+            Some((_, t)) if t.axis == axis.id => {
+                sizes.of(|n, rows| (n + rows - 1) / rows, axis.extent, Size::Fixed(t.rows))
+            }
+            _ => axis.extent,
+        }
+    }
+
     pub(crate) fn of(kernel: &Kernel) -> KernelFacts {
         let mut facts = KernelFacts::default();
         for stage in &kernel.stages {

@@ -260,6 +260,19 @@ impl Nest<'_, '_, '_, '_> {
         Lanes::new(Kind::I64, true, &regs)
     }
 
+    /// Listed positions of an access that are one number in the part being emitted.
+    pub(crate) fn same_in_part(&mut self, s: usize, index: &Index, values: &mut Values<'_>) {
+        let Some(part) = self.part.map(|p| &self.facts.stages[s].parts[p]) else {
+            return;
+        };
+        for (v, _) in &index.dynamic {
+            if let Some(Known::Same(x)) = part.known[v.0 as usize] {
+                let dtype = self.kernel.stages[s].body[v.0 as usize].dtype;
+                values.local[v.0 as usize] = Some(self.e.scalar_const(x, dtype, false));
+            }
+        }
+    }
+
     /// The offset of a list of positions from the lane axis, if it is known in the part being
     /// emitted.
     fn shift(&self, s: usize, v: Val) -> Option<i64> {

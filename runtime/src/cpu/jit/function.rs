@@ -11,7 +11,7 @@ use super::nest::{ArgLayout, Context, Nest, Units};
 use super::sizes::{Kernel, Program, Sizes, Table, Unfit};
 use super::status::Status;
 use super::verify::verify;
-use super::x86::{Strip, Vectors, busiest, columns_of, rows_of, strip_of};
+use super::x86::{Strip, Vectors, busiest, columns_of, part_strip, rows_of, strip_of};
 use crate::cpu::threads::sl_parallel_for;
 use cranelift_codegen::ir::{AbiParam, FuncRef, Function, InstBuilder, Signature, Value, types};
 use cranelift_codegen::isa::CallConv;
@@ -247,7 +247,7 @@ impl Unit<'_> {
             if let Some(vectors) = self.wide {
                 self.strips(i, kernel, &mut f, vectors)?;
             }
-            let units = sizes.hint(Units::of(kernel, sizes).count);
+            let units = sizes.hint(Units::of(kernel, &f, sizes).count);
             let parallel = work(kernel, sizes) >= PARALLEL_WORK && units > 1;
             reach.push(if !parallel && inline {
                 Reach::Inline
@@ -295,7 +295,7 @@ impl Unit<'_> {
                     }
                     Some(kernel) => {
                         let f = facts[i].as_ref().expect("analysed above");
-                        let count = Units::of(kernel, sizes).count;
+                        let count = Units::of(kernel, f, sizes).count;
                         match (&reach[i], refs[i]) {
                             (Reach::Parallel(_), Some(func)) => {
                                 let grain = grain(work(kernel, sizes), sizes.hint(count));
@@ -376,6 +376,13 @@ impl Unit<'_> {
         }
         let busiest = busiest(kernel, &facts.stages, sizes);
         for (s, f) in facts.stages.iter_mut().enumerate() {
+            for k in 0..f.parts.len() {
+                if let Some(mut strip) = part_strip(kernel, f, k, sizes, vectors) {
+                    let name = format!("strip_{step}_{s}_{k}");
+                    self.place(&mut strip, &name, &mut facts.functions, vectors)?;
+                    f.parts[k].strip = Some(strip);
+                }
+            }
             let asks = busiest == Some(s);
             let Some(mut strip) = strip_of(kernel, s, f, sizes, vectors, asks) else {
                 continue;

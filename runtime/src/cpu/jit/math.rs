@@ -254,6 +254,15 @@ impl Prims for Recorder<'_, '_, '_> {
             smallvec![inner.e.sel(m, slow, fast)]
         })[0]
     }
+    fn call2_where(&mut self, m: Value, f: ScalarFn2, x: Value, y: Value, fast: Value) -> Value {
+        let any = if self.vector { self.e.b.ins().vany_true(m) } else { m };
+        let (width, vector) = (self.width, self.vector);
+        self.e.cold_if(any, &[fast], |e| {
+            let mut inner = Recorder { e, width, vector };
+            let slow = inner.call2(f, x, y);
+            smallvec![inner.e.sel(m, slow, fast)]
+        })[0]
+    }
 }
 
 impl Emit<'_, '_> {

@@ -14,7 +14,7 @@
 //! | `nest`, `stages`, `reduce`, `body` | loops of a kernel and of its stages; reductions; one pass over a body's instructions |
 //! | `update` | values combined with elements in memory |
 //! | `arith`, `convert`, `access`, `math` | operations, casts, memory formats, the math functions |
-//! | `x86`, `wide`, `rows`, `columns` | inner loops in 256 or 512 bits; how they are called; several rows at once; loops over rows of many columns |
+//! | `x86`, `wide`, `rows`, `columns`, `turned` | inner loops in 256 or 512 bits; how they are called; several rows at once; loops over rows of many columns; transposed operands |
 //! | `sizes` | numbers that are known, and numbers that code reads from a table |
 //! | `emit`, `lanes`, `constants` | registers: what a value is and how it is moved |
 //! | `scratch`, `kept` | rows between the passes of a kernel: in memory of their own, in its result |
@@ -44,6 +44,7 @@ mod scratch;
 mod sizes;
 mod stages;
 mod status;
+mod turned;
 mod update;
 mod verify;
 mod wide;

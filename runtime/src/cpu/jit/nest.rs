@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use straightline_passes::schedule::loops::{AxisId, BufferKind, Mem, Schedule, Vectorize};
 
 /// Rows longer than this are cut into ranges that threads can share.
-const LONG_ROW: i64 = 8192;
+pub(crate) const LONG_ROW: i64 = 8192;
 /// The length of such a range: a multiple of every vector step.
 const RANGE: i64 = 4096;
 /// Scratch rows up to this many bytes are on the stack.
@@ -102,9 +102,11 @@ pub(crate) struct Units {
 }
 
 impl Units {
-    pub(crate) fn of(kernel: &Kernel, sizes: &Sizes) -> Units {
-        let product =
-            |axes: &[Axis]| axes.iter().fold(Size::Fixed(1), |n, axis| sizes.times(n, axis.extent));
+    pub(crate) fn of(kernel: &Kernel, facts: &KernelFacts, sizes: &Sizes) -> Units {
+        let product = |axes: &[Axis]| {
+            let numbered = |axis| facts.numbered(axis, sizes);
+            axes.iter().fold(Size::Fixed(1), |n, axis| sizes.times(n, numbered(axis)))
+        };
         if kernel.vectorize != Vectorize::Grid || kernel.grid.is_empty() {
             return Units { count: product(&kernel.grid), ranges: Size::Fixed(1) };
         }
@@ -217,7 +219,7 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
     /// Emits the units `begin..end`; `None` is all of them.
     pub(crate) fn units(mut self, range: Option<(Value, Value)>) -> Result<(), JitError> {
         let sizes = self.e.sizes;
-        let units = Units::of(self.kernel, sizes);
+        let units = Units::of(self.kernel, self.facts, sizes);
         // none is a kind of its own: units are numbered by dividing by extents
         if sizes.ask(units.count, |n| n == 0) {
             return Ok(());
@@ -229,10 +231,11 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
             self.kernel.grid.clone()
         };
         if range.is_none() && units.count.is(1) {
-            return self.unit(None, units.ranges);
+            return self.unit(None, None, units.ranges);
         }
         // the digits of a unit's number: grid axes, then the range in the row
-        let mut extents: SmallVec<[Size; 5]> = outer.iter().map(|a| a.extent).collect();
+        let mut extents: SmallVec<[Size; 5]> =
+            outer.iter().map(|a| self.facts.numbered(a, sizes)).collect();
         extents.push(units.ranges);
         let counted: SmallVec<[usize; 5]> =
             (0..extents.len()).filter(|&i| !extents[i].is(1)).collect();
@@ -266,14 +269,16 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
             l.carried.iter().copied().collect()
         };
         let saved = self.address.clone();
-        let mut row_range = None;
+        let (mut row_range, mut block) = (None, None);
+        let turned = self.facts.turned().map(|t| t.1.axis);
         for (&d, &value) in counted.iter().zip(&digits) {
             match outer.get(d) {
+                Some(axis) if turned == Some(axis.id) => block = Some(value),
                 Some(axis) => self.enter(axis.id, value),
                 None => row_range = Some(value),
             }
         }
-        self.unit(row_range, units.ranges)?;
+        self.unit(block, row_range, units.ranges)?;
         self.address = saved;
         let mut next: SmallVec<[Value; 5]> = SmallVec::new();
         if !single {
@@ -299,7 +304,12 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
     }
 
     /// One unit: a grid point, or a range of the vectorised axis.
-    fn unit(&mut self, range: Option<Value>, ranges: Size) -> Result<(), JitError> {
+    fn unit(
+        &mut self,
+        block: Option<Value>,
+        range: Option<Value>,
+        ranges: Size,
+    ) -> Result<(), JitError> {
         let grid = self.kernel.vectorize == Vectorize::Grid;
         let last = match self.kernel.grid.last() {
             Some(a) if grid => *a,
@@ -315,6 +325,13 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
         if self.facts.columns.is_some() {
             return self.column_unit(last, range, ranges);
         }
+        if let Some((strip, turned)) = self.facts.turned() {
+            let range = match ranges.is(1) {
+                true => (self.e.i64(0), self.e.size(last.extent)),
+                false => self.range_bounds(range, last.extent),
+            };
+            return self.turned_unit(strip, turned, block, last, range);
+        }
         if self.facts.stages.iter().any(|s| s.strip.is_some()) {
             return self.strip_unit(last, range, ranges);
         }
@@ -328,6 +345,11 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
             for (part, begin, end) in self.lane_parts(0, last.extent) {
                 self.part = part;
                 let len = sizes.minus(end, begin);
+                if let Some(strip) = self.part_strip() {
+                    let (begin, len) = (self.e.size(begin), self.e.size(len));
+                    self.strip_along(strip, begin, len, &invariants[0])?;
+                    continue;
+                }
                 let main = sizes.whole(len, Size::Fixed(step));
                 self.groups_of(begin, main, u, true, &invariants)?;
                 let begin = sizes.plus(begin, main);
@@ -381,13 +403,10 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
             let (begin, end) = self.range_bounds(range, last.extent);
             (begin, self.e.b.ins().isub(end, begin))
         };
-        let saved = self.address.clone();
-        self.enter(last.id, begin);
-        if let Some(strip) = &self.facts.stages[0].strip {
-            self.call_strip(strip, 0, &invariants, len)?;
+        match &self.facts.stages[0].strip {
+            Some(strip) => self.strip_along(strip, begin, len, &invariants),
+            None => Ok(()),
         }
-        self.address = saved;
-        Ok(())
     }
 
     /// Repetitions of the body per vector group of a grid kernel.

@@ -5,13 +5,15 @@
 //! positions of a pad, the places where it is filled. Between two cuts such a list is the position
 //! itself but for a shift, or one number. So a load by a shifted list runs through neighbours, a
 //! selection by one truth value is one of its operands, and what nothing needs any more is not
-//! computed.
+//! computed. A long part of a row that is no longer than a unit's
+//! is a strip where strips are to be had.
 
 use super::JitError;
 use super::analyse::{KernelFacts, Known, Part, StageFacts, operands};
 use super::lanes::LANES;
 use super::nest::{Invariant, Nest};
 use super::sizes::{Axis, Index, Kernel, Op, Program, Size, Stage};
+use super::x86::Strip;
 use cranelift_codegen::ir::{InstBuilder, Value};
 use straightline_passes::ir::{DType, Scalar};
 use straightline_passes::schedule::loops::{AxisId, BinaryOp, BufferKind, Mem, Vectorize};
@@ -167,7 +169,7 @@ fn part(
             }
         }
     }
-    Part { begin: begin as i64, end: end as i64, known, needed }
+    Part { begin: begin as i64, end: end as i64, known, needed, strip: None }
 }
 
 impl KernelFacts {
@@ -221,7 +223,7 @@ impl KernelFacts {
     }
 }
 
-impl Nest<'_, '_, '_, '_> {
+impl<'k> Nest<'_, '_, '_, 'k> {
     /// The parts of the lane axis of stage `s`, all of it if it has none: number, begin, end.
     pub(crate) fn lane_parts(&self, s: usize, extent: Size) -> Vec<(Option<usize>, Size, Size)> {
         let parts = &self.facts.stages[s].parts;
@@ -231,6 +233,26 @@ impl Nest<'_, '_, '_, '_> {
         (parts.iter().enumerate())
             .map(|(i, p)| (Some(i), Size::Fixed(p.begin), Size::Fixed(p.end)))
             .collect()
+    }
+
+    /// The strip of the part that is being emitted.
+    pub(crate) fn part_strip(&self) -> Option<&'k Strip> {
+        self.facts.stages[0].parts[self.part?].strip.as_ref()
+    }
+
+    /// A strip over `len` elements of the lane axis from one on.
+    pub(crate) fn strip_along(
+        &mut self,
+        strip: &'k Strip,
+        begin: Value,
+        len: Value,
+        invariants: &[Option<Invariant>],
+    ) -> Result<(), JitError> {
+        let saved = self.address.clone();
+        self.enter(self.lane_axis.expect("a grid kernel"), begin);
+        self.call_strip(strip, 0, invariants, len)?;
+        self.address = saved;
+        Ok(())
     }
 
     /// Each part of the lane axis as far as it is in the range `begin..end`.

@@ -125,7 +125,8 @@ impl<'k> Nest<'_, '_, '_, 'k> {
         else {
             unreachable!("streams are accesses")
         };
-        let values = Values::uniform_only(kernel.stages[s].body.len(), invariants);
+        let mut values = Values::uniform_only(kernel.stages[s].body.len(), invariants);
+        self.same_in_part(s, index, &mut values);
         self.first_address(s, i, *m, index, &values)
     }
 

@@ -159,6 +159,20 @@ pub trait Prims {
         self.select(m, slow, fast)
     }
 
+    /// [`Prims::call1_where`] for two operands.
+    #[inline(always)]
+    fn call2_where(
+        &mut self,
+        m: Self::M,
+        f: ScalarFn2,
+        x: Self::F,
+        y: Self::F,
+        fast: Self::F,
+    ) -> Self::F {
+        let slow = self.call2(f, x, y);
+        self.select(m, slow, fast)
+    }
+
     /// `x * 2^n` with one rounding, for integral `n` in [-252, 254] (W32) or [-2044, 2046] (W64)
     /// and `x` in [0.5, 2).
     ///

@@ -181,6 +181,10 @@ macro_rules! scalar_prims {
             fn call1_where(&mut self, m: bool, f: ScalarFn1, x: $f, fast: $f) -> $f {
                 if m { self.call1(f, x) } else { fast }
             }
+            #[inline(always)]
+            fn call2_where(&mut self, m: bool, f: ScalarFn2, x: $f, y: $f, fast: $f) -> $f {
+                if m { self.call2(f, x, y) } else { fast }
+            }
         }
     };
 }

@@ -4,6 +4,7 @@ mod asks;
 mod columns;
 mod kept;
 mod listed;
+mod narrow;
 mod pointwise;
 mod random;
 mod reductions;
@@ -12,6 +13,7 @@ mod scatters;
 mod scheduled;
 mod speed;
 mod strips;
+mod turned;
 mod types;
 
 use super::interp::{self, Memory, Stop, from_bytes, to_bytes};

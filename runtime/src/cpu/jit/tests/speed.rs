@@ -303,3 +303,100 @@ fn speed_of_dtypes() {
 }",
     );
 }
+
+/// A graph of one call on matrices of 1000 x 1000, a row, truth values: those that it takes.
+fn one_call(d: &str, call: &str, result: &str) -> String {
+    let matrix = format!("{d}[1000,1000]");
+    let inputs = [
+        ("%x", matrix.clone()),
+        ("%y", matrix),
+        ("%r", format!("{d}[1000]")),
+        ("%c", "bool[1000,1000]".to_string()),
+    ];
+    let taken = inputs.iter().filter(|i| call.contains(i.0));
+    let taken: Vec<String> = taken.map(|(name, of)| format!("{name}: {of}")).collect();
+    format!(
+        "graph({}) {{
+  %0: {result}[1000,1000] = aten::{call}
+  return %0
+}}",
+        taken.join(", ")
+    )
+}
+
+#[test]
+#[ignore = "measures"]
+fn speed_of_narrow_elements() {
+    for d in ["u8", "bool", "bf16"] {
+        for (call, result) in [
+            ("add.Tensor(%x, %y, alpha=1)", d),
+            ("maximum(%x, %y)", d),
+            ("mul.Tensor(%x, %y)", d),
+            ("gt.Tensor(%x, %y)", "bool"),
+            ("add.Tensor(%x, %r, alpha=1)", d),
+            ("where.self(%c, %x, %y)", d),
+        ] {
+            let text = one_call(d, call, result);
+            measure(&format!("{} of {d}", call.split('(').next().unwrap_or("")), &text);
+        }
+        let text = format!(
+            "graph(%x: {d}[998,998]) {{
+  %0: {d}[1000,1000] = aten::constant_pad_nd(%x, pad=[1, 1, 1, 1], value=0)
+  return %0
+}}"
+        );
+        measure(&format!("pad of {d}"), &text);
+        let text = one_call(d, "roll(%x, shifts=[1], dims=[1])", d);
+        measure(&format!("roll of {d}"), &text);
+    }
+    for d in ["u8", "i32", "i16"] {
+        let text = format!(
+            "graph(%x: {d}[1000,1000]) {{
+  %0: f64[1000,1000] = aten::_to_copy(%x, dtype=f64, layout=none, device=none, pin_memory=none, non_blocking=false, memory_format=none)
+  return %0
+}}"
+        );
+        measure(&format!("{d} to f64"), &text);
+    }
+}
+
+#[test]
+#[ignore = "measures"]
+fn speed_of_long_bodies() {
+    for d in ["f32", "f64", "bf16"] {
+        for call in [
+            "exp(%x)",
+            "tanh(%x)",
+            "gelu(%x, approximate=\"none\")",
+            "silu(%x)",
+            "sin(%x)",
+            "log(%x)",
+            "log1p(%x)",
+            "erf(%x)",
+            "mish(%x)",
+            "atan2(%x, %y)",
+            "fmod.Tensor(%x, %y)",
+            "remainder.Tensor(%x, %y)",
+        ] {
+            let name = format!("{} of {d}", call.split('(').next().unwrap_or(""));
+            measure(&name, &one_call(d, call, d));
+        }
+    }
+}
+
+#[test]
+#[ignore = "measures"]
+fn speed_of_transposed_operands() {
+    for n in [128, 1000, 1024, 4096] {
+        for d in ["f32", "f64", "bf16", "u8"] {
+            let text = format!(
+                "graph(%x: {d}[{n},{n}], %y: {d}[{n},{n}]) {{
+  %0: {d}[{n},{n}]{{1,{n}}} = aten::t(%x)
+  %1: {d}[{n},{n}] = aten::add.Tensor(%0, %y, alpha=1)
+  return %1
+}}"
+            );
+            measure(&format!("x.t() + y of {n} x {n} {d}"), &text);
+        }
+    }
+}

@@ -170,6 +170,8 @@ fn casts_between_dtypes_of_one_width() {
             let floats = (from.is_floating(), to.is_floating());
             // a float beyond the integers becomes another number than in the machine
             let made = bool || long(from) == long(to) && floats != (true, false);
+            // short integers are read into long lanes
+            let made = made || long(to) && from.is_integral();
             let widens = from != to && long(from) && floats == (false, true);
             let want = |bits| usize::from(made && (bits == 512 || !widens || bool));
             let want = if isa().bits() > 128 { want(isa().bits()) } else { 0 };

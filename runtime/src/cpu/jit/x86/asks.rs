@@ -5,9 +5,10 @@
 //! arithmetic asks for what the next row will read, which the processor would not do by itself.
 
 use super::Stream;
+use super::dtypes::format;
 use super::ir::Inst;
 use super::lower::MAX_STREAMS;
-use super::translate::{Translate, format};
+use super::translate::Translate;
 use crate::cpu::jit::analyse::StageFacts;
 use crate::cpu::jit::sizes::{Index, Kernel, Op, Sizes};
 use straightline_passes::schedule::loops::{Mem, Vectorize};

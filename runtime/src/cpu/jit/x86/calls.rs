@@ -10,30 +10,33 @@ use super::ir::Node;
 use super::lower::Lower;
 use super::regalloc::{OutOfRegisters, Registers};
 use super::routines::{Call, Callee, Routine};
-use super::vectors::Vectors;
-use crate::cpu::math::{ScalarFn1, ScalarFn2, Width};
+use super::vectors::{Vectors, Width};
+use crate::cpu::math::{ScalarFn1, ScalarFn2};
 
 /// What the code may not find again after a call: index and counter, the number of elements, the
 /// table, the streams that the caller does not expect to find again.
 const KEPT: [Gpr; 8] = [Gpr::RAX, Gpr::RCX, Gpr::RSI, Gpr::RDI, Gpr(8), Gpr(9), Gpr(10), Gpr(11)];
 
 impl Lower<'_> {
-    /// `me <- ` what the routine makes of `x` where the truth value says so, else `otherwise`.
+    /// `me <- ` what the routine makes of `x` (and `y`, if it takes two) where the truth value says so,
+    /// else `otherwise`.
     pub(super) fn call_where(
         &mut self,
         regs: &mut Registers<'_>,
         me: Node,
         routine: Routine,
         [truth, x, otherwise]: [Node; 3],
+        y: Option<Node>,
     ) -> Result<(), OutOfRegisters> {
         let asm = &mut self.asm;
         let from = regs.read(asm, x)?;
+        let second = y.map(|y| regs.read(asm, y)).transpose()?;
         let other = regs.read(asm, otherwise)?;
         let held = match asm.vectors {
             Vectors::Zmm => regs.mask(truth),
             Vectors::Ymm => regs.read(asm, truth)?,
         };
-        let to = match regs.dies(otherwise) && x != otherwise {
+        let to = match regs.dies(otherwise) && x != otherwise && y != Some(otherwise) {
             true => other,
             false => {
                 let r = regs.fresh(asm)?;
@@ -54,9 +57,10 @@ impl Lower<'_> {
             Vectors::Zmm => regs.release_masks([truth].into_iter()),
             Vectors::Ymm => regs.release([truth].into_iter()),
         }
-        regs.release([x, otherwise].into_iter());
+        regs.release([x, otherwise].into_iter().chain(y));
         regs.own(me, to);
-        self.calls.push(Call { callee: Callee::Some { x: from }, routine, to, kept, begin, back });
+        let callee = Callee::Some { x: from, y: second };
+        self.calls.push(Call { callee, routine, to, kept, begin, back });
         Ok(())
     }
 
@@ -111,9 +115,12 @@ impl Lower<'_> {
         }
         masks().for_each(|k| asm.store_mask(k, mask(k)));
         match call.callee {
-            Callee::Some { x } => {
+            Callee::Some { x, y } => {
                 asm.mov(Gpr::RSI, Gpr::RDX);
                 asm.lea(Gpr::RDI, register(x));
+                if let Some(y) = y {
+                    asm.lea(Gpr(8), register(y));
+                }
             }
             Callee::All { x, y } => {
                 asm.lea(Gpr::RDI, register(x));
@@ -122,10 +129,13 @@ impl Lower<'_> {
             }
         }
         let on_lanes = match (call.callee, width) {
-            (Callee::Some { .. }, Width::W32) => some32 as *const () as usize,
-            (Callee::Some { .. }, Width::W64) => some64 as *const () as usize,
+            (Callee::Some { y: None, .. }, Width::W32) => some32 as *const () as usize,
+            (Callee::Some { y: None, .. }, Width::W64) => some64 as *const () as usize,
+            (Callee::Some { .. }, Width::W32) => pairs32 as *const () as usize,
+            (Callee::Some { .. }, Width::W64) => pairs64 as *const () as usize,
             (Callee::All { .. }, Width::W32) => all32 as *const () as usize,
             (Callee::All { .. }, Width::W64) => all64 as *const () as usize,
+            (_, Width::W8 | Width::W16) => unreachable!("routines are of floats"),
         };
         asm.lea(Gpr::RDX, register(call.to));
         asm.mov_address(Gpr::RCX, call.routine.address());
@@ -145,7 +155,7 @@ impl Lower<'_> {
 }
 
 macro_rules! on_lanes {
-    ($($some:ident, $all:ident: $float:ty;)*) => {$(
+    ($($some:ident, $pairs:ident, $all:ident: $float:ty;)*) => {$(
         /// Applies a routine to the lanes whose numbers are bits of `lanes`.
         ///
         /// # Safety
@@ -162,6 +172,28 @@ macro_rules! on_lanes {
                 lanes &= lanes - 1;
                 // SAFETY: the caller's contract.
                 unsafe { *to.add(lane) = f(f64::from(*x.add(lane))) as $float };
+            }
+        }
+
+        /// Applies a routine of two operands to the lanes whose numbers are bits of `lanes`.
+        ///
+        /// # Safety
+        ///
+        /// There are so many lanes at all three places.
+        unsafe extern "sysv64" fn $pairs(
+            x: *const $float,
+            mut lanes: u64,
+            to: *mut $float,
+            f: ScalarFn2,
+            y: *const $float,
+        ) {
+            while lanes != 0 {
+                let lane = lanes.trailing_zeros() as usize;
+                lanes &= lanes - 1;
+                // SAFETY: the caller's contract.
+                unsafe {
+                    *to.add(lane) = f(f64::from(*x.add(lane)), f64::from(*y.add(lane))) as $float;
+                }
             }
         }
 
@@ -188,6 +220,6 @@ macro_rules! on_lanes {
 }
 
 on_lanes! {
-    some32, all32: f32;
-    some64, all64: f64;
+    some32, pairs32, all32: f32;
+    some64, pairs64, all64: f64;
 }

@@ -6,14 +6,14 @@
 //! it reads from end to end as they lie. The order in which the elements of a column are taken in is
 //! that of the loops in Cranelift.
 
+use super::dtypes::fold_of;
 use super::ir::{Body, Format, Inst};
-use super::stage::{code, in_place_only, lowered};
-use super::translate::{Translate, fold_of};
-use super::vectors::Vectors;
+use super::stage::{Run, code, in_place_only, lowered};
+use super::translate::Translate;
+use super::vectors::{Vectors, Width};
 use super::{ColumnStage, Columns, Stream, Strip};
 use crate::cpu::jit::analyse::StageFacts;
 use crate::cpu::jit::sizes::{Axis, Kernel, Op, Sizes, Stage};
-use crate::cpu::math::Width;
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::Vectorize;
 
@@ -68,7 +68,7 @@ fn stage(
         let mut t = Translate::new(kernel, s, facts, axis.id, vectors, None);
         t.rows(n)?;
         (n == 1 || t.body.insts.len() <= MAX_ROWS_BODY).then_some(())?;
-        Some((n, code(t, axis, sizes)?))
+        Some((n, code(t, Run::along(axis, sizes))?))
     };
     let count = stage.axes.last().map_or(1, |a| sizes.hint(a.extent));
     let several = ROWS.into_iter().filter(|n| *n <= count).find_map(rows);
@@ -118,6 +118,7 @@ fn end(
         body.push(Inst::Store(to, Format::Lanes, value));
     }
     body.streams = streams.len() as u32;
-    let code = lowered(&body, axis, sizes)?;
-    Some(Strip { code, number: 0, streams, params: Vec::new(), folds: 0, chains: 1 })
+    let code = lowered(&body, Run::along(axis, sizes))?;
+    let params = Vec::new();
+    Some(Strip { code, number: 0, streams, params, turned: None, folds: 0, chains: 1 })
 }

@@ -2,8 +2,7 @@
 
 use super::opcodes::Form;
 pub(crate) use super::opcodes::{Conversion, Opcode};
-use super::vectors::Vectors;
-use crate::cpu::math::Width;
+use super::vectors::{Vectors, Width};
 
 /// A 64-bit integer register by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,12 +100,14 @@ impl Assembler {
     pub(crate) fn constant(&mut self, bits: u64) -> u32 {
         let lane = [bits as u32, (bits >> 32) as u32];
         let lane = match self.width {
+            Width::W8 => &[u32::from(bits as u8) * 0x0101_0101][..],
+            Width::W16 => &[u32::from(bits as u16) * 0x0001_0001],
             Width::W32 => &lane[..1],
             Width::W64 => &lane[..],
         };
         match self.vectors {
             Vectors::Zmm => self.words(lane),
-            Vectors::Ymm => self.words(&lane.repeat(Vectors::Ymm.lanes(self.width) as usize)),
+            Vectors::Ymm => self.words(&lane.repeat(8 / lane.len())),
         }
     }
 
@@ -122,6 +123,7 @@ impl Assembler {
         let words: Vec<u32> = match self.width {
             Width::W32 => lanes.iter().map(|n| *n as u32).collect(),
             Width::W64 => lanes.iter().flat_map(|n| [*n as u32, (n >> 32) as u32]).collect(),
+            Width::W8 | Width::W16 => unreachable!("numbers have longer lanes"),
         };
         self.words(&words)
     }
@@ -234,12 +236,11 @@ impl Assembler {
 
     /// A 512-bit instruction: `reg <- v, rm`. `v` is 0 if there is no such operand.
     pub(crate) fn evex(&mut self, op: Opcode, mask: Mask, reg: u8, v: u8, rm: Rm, imm: Option<u8>) {
-        let scale = match (rm, self.width) {
-            (Rm::Mem(_), _) => 64,
-            (_, Width::W32) => 4,
-            (_, Width::W64) => 8,
+        let scale = match rm {
+            Rm::Mem(_) => 64,
+            _ => 1 << self.width.shift(),
         };
-        let wide = self.width == Width::W64;
+        let wide = self.width == Width::W64 || self.width == Width::W16 && op.wide_16;
         self.evex_form(op.form(self.width), wide, scale, mask, reg, v, rm, imm);
     }
 
@@ -277,25 +278,26 @@ impl Assembler {
         self.bytes.extend(imm);
     }
 
-    /// `k <- a op b` on 16 mask bits: 0x41 and, 0x45 or, 0x47 xor.
+    /// `k <- a op b` on the mask bits of all lanes: 0x41 and, 0x45 or, 0x46 equal, 0x47 xor.
     pub(crate) fn mask_op(&mut self, code: u8, k: u8, a: u8, b: u8) {
-        let prefix = 0x80 | (!a & 15) << 3 | 4;
-        self.bytes.extend([0xc5, prefix, code, 0xc0 | k << 3 | b]);
+        let form = (1, 0, code);
+        self.vex_form(form, self.width.is_narrow(), true, k, a, Rm::Reg(b), None);
     }
 
-    /// `k <- !a` on 16 mask bits.
+    /// `k <- !a` on the mask bits of all lanes.
     pub(crate) fn mask_not(&mut self, k: u8, a: u8) {
-        self.bytes.extend([0xc5, 0xf8, 0x44, 0xc0 | k << 3 | a]);
+        self.vex_form((1, 0, 0x44), self.width.is_narrow(), false, k, 0, Rm::Reg(a), None);
     }
 
-    /// `k <- edx`.
-    pub(crate) fn mask_from_edx(&mut self, k: u8) {
-        self.bytes.extend([0xc5, 0xfb, 0x92, 0xc0 | k << 3 | 2]);
+    /// `k <- rdx`, or `edx`, which has the bits of up to 32 lanes.
+    pub(crate) fn mask_from_rdx(&mut self, k: u8) {
+        self.vex_form((1, 3, 0x92), self.width.is_narrow(), false, k, 0, Rm::Reg(2), None);
     }
 
-    /// `edx <- k`.
+    /// `edx <- k`, the bits of all lanes of floats.
     pub(crate) fn edx_from_mask(&mut self, k: u8) {
-        self.bytes.extend([0xc5, 0xf8, 0x93, 0xc0 | 2 << 3 | k]);
+        let pp = u8::from(self.width == Width::W64);
+        self.vex_form((1, pp, 0x93), false, false, 2, 0, Rm::Reg(k), None);
     }
 
     /// `edx <- ` the signs of the lanes of a 256-bit register.
@@ -351,17 +353,26 @@ impl Assembler {
         self.integer(true, &[0x8d], to, at);
     }
 
-    /// `to <- ` the byte, or the 16 bits, in memory.
-    pub(crate) fn load_part(&mut self, to: Gpr, at: Address, word: bool) {
-        self.integer(false, &[0x0f, if word { 0xb7 } else { 0xb6 }], to, at);
+    /// `to <- ` so many bytes in memory, as a power of two: up to four.
+    pub(crate) fn load_part(&mut self, to: Gpr, at: Address, shift: u8) {
+        match shift {
+            0 => self.integer(false, &[0x0f, 0xb6], to, at),
+            1 => self.integer(false, &[0x0f, 0xb7], to, at),
+            _ => self.integer(false, &[0x8b], to, at),
+        }
     }
 
-    /// The lowest byte, or 16 bits, of `from` (one of the first four registers) to memory.
-    pub(crate) fn store_part(&mut self, from: Gpr, at: Address, word: bool) {
-        if word {
+    /// `to <- ` 64 bits in memory.
+    pub(crate) fn load_word(&mut self, to: Gpr, at: Address) {
+        self.integer(true, &[0x8b], to, at);
+    }
+
+    /// As many of the lowest bytes of `from`, which is one of the first four registers, to memory.
+    pub(crate) fn store_part(&mut self, from: Gpr, at: Address, shift: u8) {
+        if shift == 1 {
             self.bytes.push(0x66);
         }
-        self.integer(false, &[if word { 0x89 } else { 0x88 }], from, at);
+        self.integer(false, &[if shift == 0 { 0x88 } else { 0x89 }], from, at);
     }
 
     /// Asks for the cache line at an address, which need not be valid.
@@ -456,9 +467,9 @@ impl Assembler {
         self.bytes.extend([0xc1, 0xe8 | (r.0 & 7), n]);
     }
 
-    /// `edx <- edx << cl`
-    pub(crate) fn shl_edx_cl(&mut self) {
-        self.bytes.extend([0xd3, 0xe2]);
+    /// `rdx <- rdx << cl`
+    pub(crate) fn shl_rdx_cl(&mut self) {
+        self.bytes.extend([0x48, 0xd3, 0xe2]);
     }
 
     /// `r <- r - 1`; sets the zero flag.

@@ -4,8 +4,7 @@ use super::encode::{Address, Assembler, Gpr, Mask, Opcode, Rm};
 use super::ir::{Fold, FoldOp, Node, predicate};
 use super::lower::{Lower, TAIL, TAIL_TRUTH};
 use super::regalloc::{OutOfRegisters, Registers};
-use super::vectors::Vectors;
-use crate::cpu::math::Width;
+use super::vectors::{Vectors, Width};
 
 impl Lower<'_> {
     /// The register of an accumulator; that of a position follows.
@@ -218,7 +217,7 @@ impl Lower<'_> {
         let (lanes, int) = (self.body.lanes(), fold.int);
         let last = match self.asm.width {
             Width::W32 => i32::MAX as u64,
-            Width::W64 => i64::MAX as u64,
+            _ => i64::MAX as u64,
         };
         let first = Fold { op: FoldOp::Min, int: true, start: last };
         let at = Address::Pool(self.asm.constant(last));
@@ -291,6 +290,7 @@ fn fold_lanes(asm: &mut Assembler, fold: Fold, acc: u8) {
         (Vectors::Zmm, Width::W64) => {
             &[(Opcode::QUARTERS, 0x4e), (Opcode::QUARTERS, 0xb1), (Opcode::PERMUTE, 0x55)]
         }
+        (_, Width::W8 | Width::W16) => unreachable!("reductions have longer lanes"),
     };
     for &(op, imm) in steps {
         let v = if op == Opcode::PERMUTE { 0 } else { acc };

@@ -3,9 +3,9 @@
 
 use super::encode::Opcode;
 use super::routines::Routine;
-use super::vectors::Vectors;
+use super::vectors::{Vectors, Width};
 use crate::cpu::math::prims::scale_in_steps;
-use crate::cpu::math::{Prims, ScalarFn1, ScalarFn2, Width};
+use crate::cpu::math::{self, Prims, ScalarFn1, ScalarFn2};
 use std::collections::HashMap;
 
 /// The result of the node at this position.
@@ -61,6 +61,8 @@ pub(crate) enum Format {
     /// 16 bits, not negative.
     Word,
     SignedWord,
+    /// 32 bits, of 64-bit lanes.
+    SignedInt,
     /// `f16`, of `f32` lanes.
     Half,
 }
@@ -71,8 +73,8 @@ impl Format {
         match (self, width) {
             (Format::Byte | Format::SignedByte, _) => 0,
             (Format::Word | Format::SignedWord | Format::Half, _) => 1,
-            (Format::Lanes, Width::W32) => 2,
-            (Format::Lanes, Width::W64) => 3,
+            (Format::SignedInt, _) => 2,
+            (Format::Lanes, width) => width.shift(),
         }
     }
 }
@@ -125,6 +127,8 @@ pub(crate) enum Inst {
     Accumulate(u32, Fold, Node),
     /// `mask ? f(a) : b`, of masks that are rarely set.
     CallWhere(Routine, Node, Node, Node),
+    /// `mask ? f(a, b) : c`, likewise.
+    CallBothWhere(Routine, [Node; 4]),
     /// `f(a, b)`
     CallBoth(Routine, Node, Node),
     /// Asks the memory for a stream's next elements.
@@ -153,21 +157,22 @@ impl Inst {
             | Inst::Load(..)
             | Inst::Gather(..)
             | Inst::Ask(..)
-            | Inst::Spread(_) => [None; 3],
+            | Inst::Spread(_) => [None; 4],
             Inst::Store(_, _, a)
             | Inst::RoundHalf(a)
             | Inst::Unary(_, _, a)
             | Inst::Shift(_, _, a)
             | Inst::MaskNot(a)
-            | Inst::Accumulate(_, _, a) => [Some(a), None, None],
+            | Inst::Accumulate(_, _, a) => [Some(a), None, None, None],
             Inst::Binary(_, _, a, b)
             | Inst::Compare(_, a, b)
             | Inst::CompareInt(_, a, b)
             | Inst::MaskOp(_, a, b)
-            | Inst::CallBoth(_, a, b) => [Some(a), Some(b), None],
+            | Inst::CallBoth(_, a, b) => [Some(a), Some(b), None, None],
             Inst::Fma(a, b, c) | Inst::Select(a, b, c) | Inst::CallWhere(_, a, b, c) => {
-                [Some(a), Some(b), Some(c)]
+                [Some(a), Some(b), Some(c), None]
             }
+            Inst::CallBothWhere(_, all) => all.map(Some),
         };
         list.into_iter().flatten()
     }
@@ -264,6 +269,8 @@ impl Body {
             Opcode::LOW_MUL,
             Opcode::IMIN,
             Opcode::IMAX,
+            Opcode::UMIN,
+            Opcode::UMAX,
             Opcode::AND,
             Opcode::OR,
             Opcode::XOR,
@@ -303,6 +310,8 @@ impl Body {
 
     fn sign_bit(&self) -> i64 {
         match self.width {
+            Width::W8 => 1 << 7,
+            Width::W16 => 1 << 15,
             Width::W32 => 1 << 31,
             Width::W64 => i64::MIN,
         }
@@ -315,6 +324,9 @@ impl Body {
 
     /// The low bits of a product.
     pub(crate) fn imul(&mut self, a: Node, b: Node) -> Node {
+        if self.width == Width::W8 {
+            return self.imul_bytes(a, b);
+        }
         if !self.short_of_integers() {
             return self.binary(Opcode::IMUL, a, b);
         }
@@ -325,6 +337,29 @@ impl Body {
         let sum = self.iadd(x, y);
         let high = self.ishl(sum, 32);
         self.iadd(low, high)
+    }
+
+    /// The same of bytes, by products of 16-bit lanes: of the lower bytes of each two, and of the upper
+    /// ones.
+    fn imul_bytes(&mut self, a: Node, b: Node) -> Node {
+        let low = self.binary(Opcode::IMUL, a, b);
+        let (upper_a, upper_b) = (self.ishr_u(a, 8), self.ishr_u(b, 8));
+        let high = self.binary(Opcode::IMUL, upper_a, upper_b);
+        let (low, high) = (self.ishl(low, 8), self.ishl(high, 8));
+        let low = self.ishr_u(low, 8);
+        self.ior(low, high)
+    }
+
+    /// The larger (smaller) of two bytes without a sign.
+    pub(crate) fn uextreme(&mut self, a: Node, b: Node, max: bool) -> Node {
+        self.binary(if max { Opcode::UMAX } else { Opcode::UMIN }, a, b)
+    }
+
+    /// `a < b` of bytes without a sign.
+    pub(crate) fn ult(&mut self, a: Node, b: Node) -> Node {
+        let larger = self.uextreme(a, b, true);
+        let not_less = self.ieq(larger, a);
+        self.not(not_less)
     }
 
     /// The larger (smaller) of two signed integers.
@@ -343,6 +378,17 @@ impl Body {
             return None;
         }
         Some(self.binary(op, a, n))
+    }
+
+    /// An integer of less than 51 bits as a float.
+    pub(crate) fn small_to_float(&mut self, a: Node) -> Node {
+        if !self.short_of_integers() {
+            return self.to_float(a);
+        }
+        // beside a number so large that its last place is one
+        let large = self.f(6_755_399_441_055_744.0);
+        let sum = self.iadd(a, large);
+        self.sub(sum, large)
     }
 
     /// The nearest `bf16` of an `f32` (ties to even, NaN stays NaN), as that.
@@ -379,17 +425,19 @@ impl Prims for Body {
     type I = Node;
     type M = Node;
 
-    fn width(&self) -> Width {
-        self.width
+    fn width(&self) -> math::Width {
+        self.width.floats()
     }
     fn f(&mut self, v: f64) -> Node {
         self.bits_const(match self.width {
-            Width::W32 => (v as f32).to_bits().into(),
             Width::W64 => v.to_bits(),
+            _ => (v as f32).to_bits().into(),
         })
     }
     fn i(&mut self, v: i64) -> Node {
         self.bits_const(match self.width {
+            Width::W8 => (v as u8).into(),
+            Width::W16 => (v as u16).into(),
             Width::W32 => (v as u32).into(),
             Width::W64 => v as u64,
         })
@@ -525,6 +573,9 @@ impl Prims for Body {
     }
     fn call1_where(&mut self, m: Node, f: ScalarFn1, x: Node, fast: Node) -> Node {
         self.push(Inst::CallWhere(Routine::of_one(f), m, x, fast))
+    }
+    fn call2_where(&mut self, m: Node, f: ScalarFn2, x: Node, y: Node, fast: Node) -> Node {
+        self.push(Inst::CallBothWhere(Routine::of_two(f), [m, x, y, fast]))
     }
     fn scale(&mut self, x: Node, n: Node) -> Node {
         match self.vectors {

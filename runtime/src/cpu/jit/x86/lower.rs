@@ -4,8 +4,7 @@ use super::encode::{Address, Assembler, Gpr, Mask, Opcode, Rm};
 use super::ir::{Body, Format, Inst, Logic, Node};
 use super::regalloc::{Liveness, OutOfRegisters, Registers, Uniform, is_uniform};
 use super::routines::Call;
-use super::vectors::Vectors;
-use crate::cpu::math::Width;
+use super::vectors::{Vectors, Width};
 
 /// Registers that hold the streams' addresses; the last six are the caller's.
 pub(super) const STREAMS: [Gpr; 10] =
@@ -37,25 +36,38 @@ pub(crate) struct Shape {
 
 /// Generates a strip: `extern "sysv64" fn(table: *mut u64, n: i64)`.
 pub(crate) fn lower(body: &Body, shape: Shape) -> Result<Vec<u8>, OutOfRegisters> {
+    lower_pairs(body, None, shape)
+}
+
+/// The same; the main loop, if it has an even number of vectors, by a body for two of them.
+pub(crate) fn lower_pairs(
+    body: &Body,
+    pair: Option<&Body>,
+    shape: Shape,
+) -> Result<Vec<u8>, OutOfRegisters> {
     let lives = Liveness::of(body);
-    let draft = Lower::new(body, &lives, shape, 0)?;
+    let pair_lives = pair.map(Liveness::of);
+    let pair = pair.zip(pair_lives.as_ref());
+    let draft = Lower::new((body, &lives), pair, shape, 0)?;
     let (code, slots) = draft.strip()?;
     if slots == 0 {
         return Ok(code);
     }
-    Ok(Lower::new(body, &lives, shape, slots)?.strip()?.0)
+    Ok(Lower::new((body, &lives), pair, shape, slots)?.strip()?.0)
 }
 
 pub(super) struct Lower<'b> {
     pub(super) asm: Assembler,
     pub(super) body: &'b Body,
     lives: &'b Liveness,
+    /// The body for two vectors.
+    pair: Option<(&'b Body, &'b Liveness)>,
     pub(super) shape: Shape,
     /// Stack slots that the frame has.
     pub(super) frame: u32,
     pub(super) slots: u32,
-    fixed: Vec<(Node, u8)>,
-    uniform: Vec<Uniform>,
+    pub(super) fixed: Vec<(Node, u8)>,
+    pub(super) uniform: Vec<Uniform>,
     /// The first register that holds no values: there are the accumulators.
     pub(super) top: usize,
     /// What is called from the code so far.
@@ -64,8 +76,8 @@ pub(super) struct Lower<'b> {
 
 impl<'b> Lower<'b> {
     fn new(
-        body: &'b Body,
-        lives: &'b Liveness,
+        (body, lives): (&'b Body, &'b Liveness),
+        pair: Option<(&'b Body, &'b Liveness)>,
         shape: Shape,
         frame: u32,
     ) -> Result<Self, OutOfRegisters> {
@@ -76,14 +88,22 @@ impl<'b> Lower<'b> {
         // what takes more than one instruction
         let (more, most) = match vectors {
             Vectors::Ymm => (5, 9),
+            Vectors::Zmm if body.width.is_narrow() => (5, 20),
             Vectors::Zmm => (3, 20),
         };
-        let taken = accumulators + lives.pressure + more;
+        let pressure = pair.map_or(lives.pressure, |p| p.1.pressure);
+        let taken = accumulators + pressure + more;
+        if pair.is_some() && taken >= vectors.count() {
+            // what goes to the stack costs more than waiting
+            return Err(OutOfRegisters);
+        }
         if body.streams as usize > MAX_STREAMS || accumulators > most {
             return Err(OutOfRegisters);
         }
         let mut asm = Assembler::new(vectors, body.width);
         let mut uniform = Vec::new();
+        // instructions repeat one element in all lanes
+        let repeated = !body.width.is_narrow();
         for (i, inst) in body.insts.iter().enumerate() {
             if !lives.live[i] {
                 continue;
@@ -92,10 +112,10 @@ impl<'b> Lower<'b> {
             match *inst {
                 Inst::Const(bits) => {
                     let element = Address::Pool(asm.constant(bits));
-                    let operand = Some(match vectors {
-                        Vectors::Ymm => Rm::Mem(element),
-                        Vectors::Zmm => Rm::Bcst(element),
-                    });
+                    let operand = match vectors {
+                        Vectors::Ymm => Some(Rm::Mem(element)),
+                        Vectors::Zmm => repeated.then_some(Rm::Bcst(element)),
+                    };
                     uniform.push(Uniform { value, element, operand });
                 }
                 Inst::Param(p) => {
@@ -103,7 +123,7 @@ impl<'b> Lower<'b> {
                     let element = Address::Base(Gpr::RDI, at);
                     let operand = match vectors {
                         Vectors::Ymm => None,
-                        Vectors::Zmm => Some(Rm::Bcst(element)),
+                        Vectors::Zmm => repeated.then_some(Rm::Bcst(element)),
                     };
                     uniform.push(Uniform { value, element, operand });
                 }
@@ -127,6 +147,7 @@ impl<'b> Lower<'b> {
             asm,
             body,
             lives,
+            pair,
             shape,
             frame,
             slots: 0,
@@ -192,10 +213,12 @@ impl<'b> Lower<'b> {
             Vectors::Zmm => {
                 asm.mov(Gpr::RCX, Gpr::RSI);
                 asm.mov_imm(Gpr::RDX, 1);
-                asm.shl_edx_cl();
+                asm.shl_rdx_cl();
                 asm.dec(Gpr::RDX);
-                asm.mask_from_edx(TAIL);
+                asm.mask_from_rdx(TAIL);
             }
+            // the rest is copied
+            Vectors::Ymm if self.body.width.is_narrow() => {}
             Vectors::Ymm => {
                 let numbers = Address::Pool(asm.numbers_from(0));
                 let t = TAIL_TRUTH;
@@ -214,8 +237,12 @@ impl<'b> Lower<'b> {
         self.asm.shr_imm(Gpr::RCX, (lanes * u).trailing_zeros() as u8);
         self.asm.jump_zero(done);
         self.asm.bind(head);
-        for copy in 0..u {
-            self.pass(copy, false)?;
+        let pair = self.pair.filter(|_| u.is_multiple_of(2));
+        for copy in (0..u).step_by(1 + usize::from(pair.is_some())) {
+            match pair {
+                Some(pair) => self.pair(pair, copy)?,
+                None => self.pass(copy, false)?,
+            }
         }
         self.advance(lanes * u);
         self.asm.add_imm(Gpr::RAX, (lanes * u) as i32);
@@ -241,7 +268,7 @@ impl<'b> Lower<'b> {
         Ok(())
     }
 
-    fn inst(
+    pub(super) fn inst(
         &mut self,
         regs: &mut Registers<'_>,
         me: Node,
@@ -258,11 +285,11 @@ impl<'b> Lower<'b> {
         let asm = &mut self.asm;
         match inst {
             Inst::Const(_) | Inst::Param(_) => {}
-            Inst::Load(s, format) if format != Format::Lanes => {
+            Inst::Load(s, format) if format != Format::Lanes || width.is_narrow() => {
                 let r = regs.define(asm, me, inst.operands())?;
                 self.load_converted(r, s, place(s, format), format, tail);
             }
-            Inst::Store(s, format, v) if format != Format::Lanes => {
+            Inst::Store(s, format, v) if format != Format::Lanes || width.is_narrow() => {
                 let r = regs.read(asm, v)?;
                 let temporary = regs.fresh(asm)?;
                 self.store_converted([r, temporary], s, place(s, format), format, tail);
@@ -336,7 +363,10 @@ impl<'b> Lower<'b> {
                 asm.vector(op, r, x, y, None);
             }
             Inst::Fma(a, b, c) => self.fma(regs, me, [a, b, c])?,
-            Inst::CallWhere(f, m, x, y) => self.call_where(regs, me, f, [m, x, y])?,
+            Inst::CallWhere(f, m, x, y) => self.call_where(regs, me, f, [m, x, y], None)?,
+            Inst::CallBothWhere(f, [m, x, y, z]) => {
+                self.call_where(regs, me, f, [m, x, z], Some(y))?;
+            }
             Inst::CallBoth(f, x, y) => self.call_both(regs, me, f, [x, y])?,
             Inst::Ask(s, format) => {
                 // once for each line; the last elements of a row are in a line of their own or begin

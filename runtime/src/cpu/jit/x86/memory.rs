@@ -1,19 +1,20 @@
-//! Elements in memory that are not as long as lanes: bytes, 16-bit integers, `f16`; and those that are
-//! not neighbours.
+//! Elements in memory that are not as long as lanes (bytes, 16-bit integers, `f16`), or as long as
+//! narrow ones; and those that are not neighbours.
 
 use super::encode::{Address, Conversion, Gpr, Mask, Opcode, Rm};
 use super::ir::{Format, Inst, Node};
 use super::lower::{Lower, STREAMS, TAIL, TAIL_TRUTH};
 use super::regalloc::{OutOfRegisters, Registers};
-use super::vectors::Vectors;
-use crate::cpu::math::Width;
+use super::vectors::{Vectors, Width};
 
 impl Lower<'_> {
     /// AVX2 reads and writes no parts of vectors of such elements: those of the tail are copied to
     /// the stack and from there.
     pub(super) fn copies_tail(&self) -> bool {
         let short = |i: &Inst| match i {
-            Inst::Load(_, format) | Inst::Store(_, format, _) => *format != Format::Lanes,
+            Inst::Load(_, format) | Inst::Store(_, format, _) => {
+                *format != Format::Lanes || self.body.width.is_narrow()
+            }
             _ => false,
         };
         self.body.vectors == Vectors::Ymm && self.shape.tail && self.body.insts.iter().any(short)
@@ -107,14 +108,34 @@ impl Lower<'_> {
         let memory = Address::Indexed(STREAMS[stream as usize], Gpr::RCX, shift, -size);
         let slot = Address::Indexed(Gpr::RSP, Gpr::RCX, shift, self.copy_slot() - size);
         let (from, to) = if out { (slot, memory) } else { (memory, slot) };
+        // the last ones one by one, the others in words of 64 bits
+        let per_word = 8 >> shift;
+        let wide = |at: Address| match at {
+            Address::Indexed(base, index, _, offset) => {
+                Address::Indexed(base, index, 3, offset + size - 8)
+            }
+            other => other,
+        };
         let asm = &mut self.asm;
+        let (single, words, head, done) = (asm.label(), asm.label(), asm.label(), asm.label());
         asm.mov(Gpr::RCX, Gpr::RSI);
-        let head = asm.label();
+        asm.bind(single);
+        asm.mov(Gpr::RDX, Gpr::RCX);
+        asm.and_imm(Gpr::RDX, per_word - 1);
+        asm.jump_zero(words);
+        asm.load_part(Gpr::RDX, from, shift);
+        asm.store_part(Gpr::RDX, to, shift);
+        asm.dec(Gpr::RCX);
+        asm.jump(single);
+        asm.bind(words);
+        asm.shr_imm(Gpr::RCX, per_word.trailing_zeros() as u8);
+        asm.jump_zero(done);
         asm.bind(head);
-        asm.load_part(Gpr::RDX, from, shift == 1);
-        asm.store_part(Gpr::RDX, to, shift == 1);
+        asm.load_word(Gpr::RDX, wide(from));
+        asm.store(Gpr::RDX, wide(to));
         asm.dec(Gpr::RCX);
         asm.jump_not_zero(head);
+        asm.bind(done);
     }
 
     /// `r <- ` elements of a stream as lanes.
@@ -135,9 +156,18 @@ impl Lower<'_> {
             (true, Vectors::Zmm) => mask = Mask::Zero(TAIL),
             _ => {}
         }
+        if format == Format::Lanes {
+            return match mask {
+                Mask::None => self.asm.vector(Opcode::LOAD, r, 0, place, None),
+                mask => self.asm.evex(Opcode::LOAD_NARROW, mask, r, 0, place, None),
+            };
+        }
         let conversion = match (format, self.body.width) {
             (Format::Byte, Width::W32) => Conversion::BYTES_TO_32,
             (Format::Byte, Width::W64) => Conversion::BYTES_TO_64,
+            (Format::SignedByte, Width::W64) => Conversion::SIGNED_BYTES_TO_64,
+            (Format::SignedWord, Width::W64) => Conversion::SIGNED_WORDS_TO_64,
+            (Format::SignedInt, Width::W64) => Conversion::SIGNED_INTS_TO_64,
             (Format::SignedByte, Width::W32) => Conversion::SIGNED_BYTES_TO_32,
             (Format::Word, Width::W32) => Conversion::WORDS_TO_32,
             (Format::SignedWord, Width::W32) => Conversion::SIGNED_WORDS_TO_32,
@@ -159,6 +189,10 @@ impl Lower<'_> {
         let width = self.body.width;
         if self.body.vectors == Vectors::Zmm {
             let mask = if tail { Mask::Merge(TAIL) } else { Mask::None };
+            if format == Format::Lanes {
+                let op = if tail { Opcode::STORE_NARROW } else { Opcode::STORE };
+                return self.asm.evex(op, mask, r, 0, place, None);
+            }
             let (conversion, imm) = match (format, width) {
                 (Format::Byte | Format::SignedByte, Width::W32) => (Conversion::BYTES_OF_32, None),
                 (Format::Byte | Format::SignedByte, Width::W64) => (Conversion::BYTES_OF_64, None),
@@ -172,7 +206,9 @@ impl Lower<'_> {
         }
         let asm = &mut self.asm;
         let none = Mask::None;
-        if format == Format::Half {
+        if format == Format::Lanes {
+            asm.vector(Opcode::STORE, r, 0, place, None);
+        } else if format == Format::Half {
             asm.convert(Conversion::TO_HALF, true, none, r, 0, place, Some(0));
         } else {
             // the upper half beside the lower one, in lanes of half the length
@@ -198,7 +234,7 @@ impl Lower<'_> {
             let store = match (pack.is_some(), width) {
                 (false, _) => Conversion::STORE_16,
                 (true, Width::W32) => Conversion::STORE_8,
-                (true, Width::W64) => Conversion::STORE_4,
+                (true, _) => Conversion::STORE_4,
             };
             asm.convert(store, false, none, t, 0, place, None);
         }

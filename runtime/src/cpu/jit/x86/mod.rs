@@ -13,18 +13,21 @@
 //! | `memory` | elements that are shorter than lanes |
 //! | `routines`, `calls` | calls of scalar routines, behind the end |
 //! | `regalloc` | registers by linear scan |
+//! | `pairs` | two vectors at a time |
 //! | `lower`, `folds` | loops, masks, constants; accumulators |
 //! | `stage` | which stages qualify |
 //! | `columns` | kernels whose stages go over the rows of many columns |
 //! | `rows` | kernels that reduce rows, several of them at once |
 //! | `asks` | what is asked of the memory before it is needed |
-//! | `translate`, `operations` | the instructions of a stage as a body |
+//! | `turned` | operands that are transposed beside the others |
+//! | `translate`, `operations`, `dtypes` | the instructions of a stage as a body |
 //! | `ranges` | which 64-bit integers lanes of 32 bits hold |
 //! | `vectors` | the registers: AVX2's or AVX-512's |
 
 mod asks;
 mod calls;
 mod columns;
+mod dtypes;
 mod encode;
 mod folds;
 mod ir;
@@ -32,25 +35,29 @@ mod lower;
 mod memory;
 mod opcodes;
 mod operations;
+mod pairs;
 mod ranges;
 mod regalloc;
 mod routines;
 mod rows;
 mod stage;
 mod translate;
+mod turned;
 mod vectors;
 
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod tests_lanes;
+#[cfg(test)]
+mod tests_narrow;
 
-use straightline_passes::schedule::loops::Val;
+use straightline_passes::schedule::loops::{AxisId, Val};
 
 pub(super) use asks::busiest;
 pub(super) use columns::columns_of;
 pub(super) use rows::rows_of;
-pub(super) use stage::strip_of;
+pub(super) use stage::{part_strip, strip_of};
 pub(super) use vectors::Vectors;
 
 /// The strip of a stage: a function of a table and a number of elements. The table has an address
@@ -64,6 +71,8 @@ pub(super) struct Strip {
     /// Where elements come from and go to.
     pub(super) streams: Vec<Stream>,
     pub(super) params: Vec<Param>,
+    /// The operands that it reads from tiles.
+    pub(super) turned: Option<Turned>,
     /// The number of reductions.
     pub(super) folds: usize,
     /// The chains of additions of a sum: the lanes of as many vectors as the longest step has, so
@@ -78,6 +87,37 @@ pub(super) enum Param {
     Value(Val),
     /// The lane axis at the strip's first element.
     Begin,
+}
+
+/// The operands of a kernel that a strip reads from tiles.
+#[derive(Clone, Debug)]
+pub(super) struct Turned {
+    /// The axis along which their elements are neighbours.
+    pub(super) axis: AxisId,
+    /// How many values of that axis a tile has.
+    pub(super) rows: i64,
+    /// How many elements along the lanes.
+    pub(super) columns: i64,
+    /// The loads, and the sizes of their elements.
+    pub(super) loads: Vec<(usize, i64)>,
+}
+
+impl Turned {
+    /// Bytes of all tiles.
+    pub(super) fn bytes(&self) -> i64 {
+        self.loads.iter().map(|l| self.tile_bytes(l.1)).sum()
+    }
+
+    fn tile_bytes(&self, size: i64) -> i64 {
+        size * self.rows * self.columns
+    }
+
+    /// Where the tile of a load begins, and how many bytes its rows are apart.
+    pub(super) fn tile(&self, load: usize) -> Option<(i64, i64)> {
+        let at = self.loads.iter().position(|l| l.0 == load)?;
+        let before = self.loads[..at].iter().map(|l| self.tile_bytes(l.1)).sum();
+        Some((before, self.loads[at].1 * self.columns))
+    }
 }
 
 /// The strip of the first stage of a kernel for several rows at once. The stage's own, for one row,

@@ -3,6 +3,7 @@
 use super::encode::Opcode;
 use super::ir::{Body, Logic, Node, predicate};
 use super::translate::Translate;
+use super::vectors::Width;
 use crate::cpu::math::{Fn1, Fn2, Prims};
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
@@ -18,7 +19,26 @@ impl Translate<'_> {
     }
 
     /// An element combined with a new one.
-    pub(super) fn updated(&mut self, op: ReduceOp, old: Node, new: Node) -> Option<Node> {
+    pub(super) fn updated(
+        &mut self,
+        op: ReduceOp,
+        old: Node,
+        new: Node,
+        dtype: DType,
+    ) -> Option<Node> {
+        if !dtype.is_floating() {
+            let op = match op {
+                ReduceOp::Sum => BinaryOp::Add,
+                ReduceOp::Prod => BinaryOp::Mul,
+                ReduceOp::Max => BinaryOp::Maximum,
+                ReduceOp::Min => BinaryOp::Minimum,
+                ReduceOp::Any | ReduceOp::All => return None,
+            };
+            return match dtype {
+                DType::Bool => self.logic(op, old, new),
+                _ => self.integers(op, old, new, dtype),
+            };
+        }
         let b = &mut self.body;
         let beyond = match op {
             ReduceOp::Sum => return Some(b.add(old, new)),
@@ -34,6 +54,12 @@ impl Translate<'_> {
 
     /// A unary operation; `dtype` is that of the operand.
     pub(super) fn unary(&mut self, op: UnaryOp, x: Node, dtype: DType) -> Option<Node> {
+        if dtype.is_floating() && self.body.width.is_narrow() {
+            // half floats as bits
+            let sign = self.body.i(1 << 15);
+            let flips = op == UnaryOp::Neg && dtype == DType::BF16;
+            return flips.then(|| self.body.ixor(x, sign));
+        }
         if op == UnaryOp::LogicalNot && dtype != DType::Bool {
             return Some(self.is_zero(x, dtype));
         }
@@ -46,7 +72,13 @@ impl Translate<'_> {
         }
         if !dtype.is_floating() {
             let zero = b.i(0);
+            let unsigned = dtype == DType::U8 && b.width == Width::W8;
             let r = match op {
+                UnaryOp::Abs | UnaryOp::Relu if unsigned => x,
+                UnaryOp::Sign if unsigned => {
+                    let one = b.i(1);
+                    b.uextreme(x, one, false)
+                }
                 UnaryOp::Neg => b.isub(zero, x),
                 UnaryOp::Abs => {
                     let minus = b.isub(zero, x);
@@ -97,6 +129,9 @@ impl Translate<'_> {
 
     pub(super) fn binary(&mut self, op: BinaryOp, x: Node, y: Node, dtype: DType) -> Option<Node> {
         let b = &mut self.body;
+        if b.width.is_narrow() {
+            return None;
+        }
         let r = match op {
             BinaryOp::Add => b.add(x, y),
             BinaryOp::Sub => b.sub(x, y),
@@ -125,7 +160,11 @@ impl Translate<'_> {
         dtype: DType,
     ) -> Option<Node> {
         let b = &mut self.body;
+        let unsigned = dtype == DType::U8 && b.width == Width::W8;
         let r = match op {
+            BinaryOp::Maximum if unsigned => b.uextreme(x, y, true),
+            BinaryOp::Minimum if unsigned => b.uextreme(x, y, false),
+            BinaryOp::ShiftLeft | BinaryOp::ShiftRight if b.width.is_narrow() => return None,
             BinaryOp::Add => b.iadd(x, y),
             BinaryOp::Sub => b.isub(x, y),
             BinaryOp::Mul => b.imul(x, y),
@@ -159,8 +198,17 @@ impl Translate<'_> {
         })
     }
 
-    pub(super) fn compare(&mut self, op: CompareOp, x: Node, y: Node, dtype: DType) -> Node {
+    pub(super) fn compare(
+        &mut self,
+        op: CompareOp,
+        x: Node,
+        y: Node,
+        dtype: DType,
+    ) -> Option<Node> {
         let b = &mut self.body;
+        if dtype.is_floating() && b.width.is_narrow() {
+            return None;
+        }
         if dtype.is_floating() {
             let p = match op {
                 CompareOp::Eq => predicate::EQ,
@@ -170,7 +218,7 @@ impl Translate<'_> {
                 CompareOp::Gt => predicate::GT,
                 CompareOp::Ge => predicate::GE,
             };
-            return b.compare(p, x, y);
+            return Some(b.compare(p, x, y));
         }
         if dtype == DType::Bool {
             let differ = |b: &mut Body| b.mask_op(Logic::Xor, x, y);
@@ -179,7 +227,7 @@ impl Translate<'_> {
                 let not = b.not(y);
                 b.and(x, not)
             };
-            return match op {
+            return Some(match op {
                 CompareOp::Ne => differ(b),
                 CompareOp::Eq => {
                     let n = differ(b);
@@ -195,16 +243,18 @@ impl Translate<'_> {
                     let n = above(b, y, x);
                     b.not(n)
                 }
-            };
+            });
         }
+        let unsigned = dtype == DType::U8 && b.width == Width::W8;
+        let less = |b: &mut Body, x, y| if unsigned { b.ult(x, y) } else { b.ilt(x, y) };
         let (r, not) = match op {
             CompareOp::Eq => (b.ieq(x, y), false),
             CompareOp::Ne => (b.ieq(x, y), true),
-            CompareOp::Lt => (b.ilt(x, y), false),
-            CompareOp::Ge => (b.ilt(x, y), true),
-            CompareOp::Gt => (b.ilt(y, x), false),
-            CompareOp::Le => (b.ilt(y, x), true),
+            CompareOp::Lt => (less(b, x, y), false),
+            CompareOp::Ge => (less(b, x, y), true),
+            CompareOp::Gt => (less(b, y, x), false),
+            CompareOp::Le => (less(b, y, x), true),
         };
-        if not { b.not(r) } else { r }
+        Some(if not { b.not(r) } else { r })
     }
 }

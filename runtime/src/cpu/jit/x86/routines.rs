@@ -24,8 +24,8 @@ impl Routine {
 /// What is called, and on which registers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Callee {
-    /// On the lanes whose numbers are bits of `edx`: of one register into another.
-    Some { x: u8 },
+    /// On the lanes whose numbers are bits of `edx`: of one register, or two, into another.
+    Some { x: u8, y: Option<u8> },
     /// On all lanes of two registers.
     All { x: u8, y: u8 },
 }

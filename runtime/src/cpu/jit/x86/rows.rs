@@ -6,7 +6,7 @@
 //! rows share a call. Each row has accumulators of its own, as many as it has alone: its result does
 //! not depend on the rows that it is taken with.
 
-use super::stage::{complete, in_loops, lowered_by, steps, strip};
+use super::stage::{Run, complete, in_loops, lowered_by, steps, strip};
 use super::translate::Translate;
 use super::vectors::Vectors;
 use super::{Rows, Strip};
@@ -50,9 +50,10 @@ pub(in crate::cpu::jit) fn rows_of(
     one.stage()?;
     complete(&mut one)?;
     // each of four rows has four accumulators at most
-    let (u, code) = steps(&one.body, inner, sizes)
+    let run = Run::along(inner, sizes);
+    let (u, code) = steps(&one.body, run)
         .filter(|u| *u <= 4)
-        .find_map(|u| Some((u, lowered_by(&one.body, inner, u)?)))?;
+        .find_map(|u| Some((u, lowered_by(&one.body, run, u)?)))?;
     let rows = ROWS.into_iter().filter(|n| *n <= sizes.hint(rows.extent)).find_map(|n| {
         let mut several = translate();
         several.grid_rows(n, rows.id)?;
@@ -60,7 +61,7 @@ pub(in crate::cpu::jit) fn rows_of(
         if several.body.insts.len() > MAX_BODY {
             return None;
         }
-        let code = lowered_by(&several.body, inner, u)?;
+        let code = lowered_by(&several.body, run, u)?;
         Some(Rows { count: n, strip: strip(several, code) })
     })?;
     Some((strip(one, code), rows))

@@ -4,10 +4,13 @@
 
 use super::Strip;
 use super::ir::{Body, Inst};
-use super::lower::{MAX_STREAMS, Shape, lower};
+use super::lower::{MAX_STREAMS, Shape, lower, lower_pairs};
+use super::pairs::paired;
 use super::translate::Translate;
+use super::turned::turned;
 use super::vectors::Vectors;
 use crate::cpu::jit::analyse::StageFacts;
+use crate::cpu::jit::nest::LONG_ROW;
 use crate::cpu::jit::sizes::{Axis, Kernel, Op, Sizes, Stage};
 use straightline_passes::schedule::loops::Vectorize;
 
@@ -20,11 +23,15 @@ const fn min_stage(vectors: Vectors) -> i64 {
         Vectors::Ymm => 12,
     }
 }
+/// And shorter parts of rows.
+const MIN_PART: i64 = 32;
 /// How many vectors a step may have.
 const UNROLL: [u32; 4] = [8, 4, 2, 1];
 /// The most of a step with a sum.
 const LONGEST: u32 = 4;
-/// Longer bodies do so too.
+/// Bodies of so many instructions have steps of one vector, or of two whose instructions alternate.
+const LONG: usize = 25;
+/// Longer bodies stay with Cranelift.
 const MAX_BODY: usize = 1500;
 
 /// A stage's innermost loop as a strip, which `asks` for what other passes will need; `None` if the
@@ -49,12 +56,64 @@ pub(crate) fn strip_of(
     if !long || !in_loops(stage, facts, axis, sizes, vectors) {
         return None;
     }
-    let mut t = Translate::new(kernel, s, facts, axis.id, vectors, Some(sizes));
-    t.stage()?;
-    if asks {
-        t.ask(kernel, s);
+    let turned = turned(kernel, facts, axis, sizes);
+    let new = || {
+        let mut t = Translate::new(kernel, s, facts, axis.id, vectors, Some(sizes));
+        t.turned.clone_from(&turned);
+        t
+    };
+    let run = match &turned {
+        // the columns of a tile, or what is left of a row
+        Some(t) => Run { hint: sizes.hint(axis.extent).min(t.columns), exact: None },
+        None => Run::along(axis, sizes),
+    };
+    let narrow = || {
+        let mut t = new();
+        t.narrow(sizes.hint(axis.extent))?;
+        t.stage()?;
+        code(t, run)
+    };
+    narrow().or_else(|| {
+        let mut t = new();
+        t.stage()?;
+        if asks {
+            t.ask(kernel, s);
+        }
+        code(t, run)
+    })
+}
+
+/// A part of the lane axis of a kernel of one stage as a strip.
+pub(crate) fn part_strip(
+    kernel: &Kernel,
+    facts: &StageFacts,
+    part: usize,
+    sizes: &Sizes,
+    vectors: Vectors,
+) -> Option<Strip> {
+    let ([stage], part) = (kernel.stages.as_slice(), &facts.parts[part]) else {
+        return None;
+    };
+    let axis = kernel.grid.last()?;
+    if kernel.vectorize != Vectorize::Grid
+        || !stage.axes.is_empty()
+        || part.end - part.begin < MIN_PART
+        || axis.extent.fixed()? > LONG_ROW
+        || !in_place_only(stage)
+    {
+        return None;
     }
-    code(t, axis, sizes)
+    let length = part.end - part.begin;
+    let run = Run { hint: length, exact: Some(length) };
+    let translated = |narrow: bool| {
+        let mut t = Translate::of_part(kernel, facts, axis.id, vectors, sizes, part);
+        if narrow {
+            t.narrow(length)?;
+        }
+        t.stage()?;
+        code(t, run)
+    };
+    translated(true).or_else(|| translated(false))
 }
 
 /// Whether a stage's loop over `axis` has the form that strips have.
@@ -75,9 +134,9 @@ pub(super) fn in_loops(
 }
 
 /// The strip of a translated stage.
-pub(super) fn code(mut t: Translate<'_>, axis: &Axis, sizes: &Sizes) -> Option<Strip> {
+pub(super) fn code(mut t: Translate<'_>, run: Run) -> Option<Strip> {
     complete(&mut t)?;
-    let code = lowered(&t.body, axis, sizes)?;
+    let code = lowered(&t.body, run)?;
     Some(strip(t, code))
 }
 
@@ -98,48 +157,78 @@ pub(super) fn complete(t: &mut Translate<'_>) -> Option<()> {
 
 /// The strip that has this code.
 pub(super) fn strip(t: Translate<'_>, code: Vec<u8>) -> Strip {
-    let Translate { body, streams, params, .. } = t;
+    let Translate { body, streams, params, turned, .. } = t;
     Strip {
         code,
         number: 0,
         streams,
         params,
+        turned,
         folds: body.folds.len(),
         chains: i64::from(LONGEST * body.lanes()),
     }
 }
 
-/// The code of a body for so many elements as an axis has, or a part of them that is a multiple of
-/// every step.
-pub(super) fn lowered(body: &Body, axis: &Axis, sizes: &Sizes) -> Option<Vec<u8>> {
+/// How many elements a strip goes over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    /// About so many.
+    hint: i64,
+    /// So many, or a part of them that is a multiple of every step.
+    exact: Option<i64>,
+}
+
+impl Run {
+    /// Those along an axis.
+    pub(super) fn along(axis: &Axis, sizes: &Sizes) -> Run {
+        Run { hint: sizes.hint(axis.extent), exact: axis.extent.fixed() }
+    }
+}
+
+/// The code of a body.
+pub(super) fn lowered(body: &Body, run: Run) -> Option<Vec<u8>> {
+    if length(body) >= LONG && run.hint >= 2 * i64::from(body.lanes()) {
+        let pair = paired(body);
+        let code = pair.and_then(|p| lower_pairs(body, Some(&p), shape(body, run, 2)).ok());
+        if code.is_some() {
+            return code;
+        }
+    }
     // fewer copies where there are not enough registers
-    steps(body, axis, sizes).find_map(|u| lowered_by(body, axis, u))
+    steps(body, run).find_map(|u| lowered_by(body, run, u))
+}
+
+/// The instructions of a body; what only asks the memory does not make it long.
+fn length(body: &Body) -> usize {
+    body.insts.iter().filter(|i| !matches!(i, Inst::Ask(..))).count()
 }
 
 /// The numbers of vectors that a step of a body may have, the best first.
-pub(super) fn steps(body: &Body, axis: &Axis, sizes: &Sizes) -> impl Iterator<Item = u32> + use<> {
-    // what only asks the memory does not make a body long
-    let wish = match body.insts.iter().filter(|i| !matches!(i, Inst::Ask(..))).count() {
+pub(super) fn steps(body: &Body, run: Run) -> impl Iterator<Item = u32> + use<> {
+    let wish = match length(body) {
         0..=10 if body.vectors == Vectors::Zmm && body.finds_extremes() => 8,
         0..=10 => LONGEST,
-        11..=24 => 2,
+        11..LONG => 2,
         _ => 1,
     };
     let lanes = i64::from(body.lanes());
-    let extent = sizes.hint(axis.extent);
-    let fits = move |u: &u32| *u == 1 || *u <= wish && extent >= lanes * i64::from(*u);
+    let fits = move |u: &u32| *u == 1 || *u <= wish && run.hint >= lanes * i64::from(*u);
     UNROLL.into_iter().filter(fits)
 }
 
 /// The code of a body in steps of so many vectors; `None` if there are not enough registers.
-pub(super) fn lowered_by(body: &Body, axis: &Axis, unroll: u32) -> Option<Vec<u8>> {
+pub(super) fn lowered_by(body: &Body, run: Run, unroll: u32) -> Option<Vec<u8>> {
+    lower(body, shape(body, run, unroll)).ok()
+}
+
+/// The loops of steps of so many vectors.
+fn shape(body: &Body, run: Run, unroll: u32) -> Shape {
     let lanes = i64::from(body.lanes());
-    let shape = Shape {
+    Shape {
         unroll,
-        single: axis.extent.fixed().is_none_or(|n| n / lanes % i64::from(unroll) != 0),
-        tail: axis.extent.fixed().is_none_or(|n| n % lanes != 0),
-    };
-    lower(body, shape).ok()
+        single: run.exact.is_none_or(|n| n / lanes % i64::from(unroll) != 0),
+        tail: run.exact.is_none_or(|n| n % lanes != 0),
+    }
 }
 
 /// Whether memory that the stage both reads and writes is read only at the element that is written.

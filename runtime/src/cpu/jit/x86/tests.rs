@@ -1,9 +1,9 @@
+use super::dtypes::fold_of;
 use super::encode::{Address, Assembler, Gpr, Mask, Opcode, Rm};
 use super::ir::{Body, Format, Inst, Node};
 use super::lower::{Shape, lower};
-use super::translate::fold_of;
-use super::vectors::Vectors;
-use crate::cpu::math::{Prims, Width};
+use super::vectors::{Vectors, Width};
+use crate::cpu::math::Prims;
 use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, IntelFormatter};
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::ReduceOp;
@@ -293,7 +293,7 @@ fn masks_and_integers() {
             "add rax,40h",
             "and rsi,0Fh",
             "dec rcx",
-            "shl edx,cl",
+            "shl rdx,cl",
             "je 0",
             "vzeroupper",
             "pop r15",
@@ -308,7 +308,7 @@ fn masks_and_integers() {
             a.mask_op(0x45, 5, 6, 7);
             a.mask_op(0x47, 1, 2, 3);
             a.mask_not(6, 2);
-            a.mask_from_edx(1);
+            a.mask_from_rdx(1);
             a.push(Gpr(3));
             a.push(Gpr(15));
             a.sub_imm(Gpr::RSP, 128);
@@ -320,7 +320,7 @@ fn masks_and_integers() {
             a.add_imm(Gpr::RAX, 64);
             a.and_imm(Gpr::RSI, 15);
             a.dec(Gpr::RCX);
-            a.shl_edx_cl();
+            a.shl_rdx_cl();
             a.jump_zero(top);
             a.zero_upper();
             a.pop(Gpr(15));
@@ -410,6 +410,7 @@ fn calls_of_scalar_routines() {
         a.load_mask(7, Address::Base(Gpr::RSP, 0x838));
         a.load(Gpr::RSP, Gpr::RSP, 0x800);
     });
+    check_lanes(Vectors::Zmm, Width::W64, &["kmovb edx,k5"], |a| a.edx_from_mask(5));
     check_lanes(Vectors::Ymm, Width::W32, &["vmovmskps edx,ymm9"], |a| a.edx_from_signs(9));
     check_lanes(Vectors::Ymm, Width::W64, &["vmovmskpd edx,ymm1"], |a| a.edx_from_signs(1));
     check_lanes(Vectors::Zmm, Width::W64, &["vpbroadcastq zmm2,rax"], |a| {

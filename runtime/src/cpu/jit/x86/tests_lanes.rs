@@ -2,8 +2,7 @@
 
 use super::encode::{Address, Assembler, Conversion, Gpr, Mask, Opcode, Rm};
 use super::tests::{check, check_lanes, check_with};
-use super::vectors::Vectors;
-use crate::cpu::math::Width;
+use super::vectors::{Vectors, Width};
 
 #[test]
 fn long_lanes() {
@@ -205,6 +204,9 @@ fn elements_that_are_shorter_than_lanes() {
             "vpmovzxwd zmm1,[rbp+rax*2+20h]",
             "vpmovsxwd zmm1,[rbp+rax*2+20h]",
             "vpmovzxbq zmm1,[r8+rax+8]",
+            "vpmovsxbq zmm1,[r8+rax+8]",
+            "vpmovsxwq zmm1,[r8+rax*2+10h]",
+            "vpmovsxdq zmm1,[r8+rax*4+20h]",
             "vcvtph2ps zmm1,[r8+rax*2]",
             "vcvtph2ps zmm1,ymm31",
             "vcvtps2ph ymm31,zmm1,0",
@@ -222,6 +224,9 @@ fn elements_that_are_shorter_than_lanes() {
             c(Conversion::WORDS_TO_32, none, 1, m(5, 1, 32), None);
             c(Conversion::SIGNED_WORDS_TO_32, none, 1, m(5, 1, 32), None);
             c(Conversion::BYTES_TO_64, none, 1, m(8, 0, 8), None);
+            c(Conversion::SIGNED_BYTES_TO_64, none, 1, m(8, 0, 8), None);
+            c(Conversion::SIGNED_WORDS_TO_64, none, 1, m(8, 1, 16), None);
+            c(Conversion::SIGNED_INTS_TO_64, none, 1, m(8, 2, 32), None);
             c(Conversion::FROM_HALF, none, 1, m(8, 1, 0), None);
             c(Conversion::FROM_HALF, none, 1, Rm::Reg(31), None);
             c(Conversion::TO_HALF, none, 1, Rm::Reg(31), Some(0));
@@ -239,6 +244,9 @@ fn elements_that_are_shorter_than_lanes() {
             "vpmovzxwd ymm1,[rbp+rax*2+10h]",
             "vpmovsxwd ymm1,[rbp+rax*2+10h]",
             "vpmovzxbq ymm1,[r8+rax+4]",
+            "vpmovsxbq ymm1,[r8+rax+4]",
+            "vpmovsxwq ymm1,[r8+rax*2+8]",
+            "vpmovsxdq ymm1,[r8+rax*4+10h]",
             "vcvtph2ps ymm1,[r8+rax*2]",
             "vcvtph2ps ymm1,xmm13",
             "vcvtps2ph xmm13,ymm1,0",
@@ -262,6 +270,9 @@ fn elements_that_are_shorter_than_lanes() {
             c(Conversion::WORDS_TO_32, true, 1, 0, m(5, 1, 16), None);
             c(Conversion::SIGNED_WORDS_TO_32, true, 1, 0, m(5, 1, 16), None);
             c(Conversion::BYTES_TO_64, true, 1, 0, m(8, 0, 4), None);
+            c(Conversion::SIGNED_BYTES_TO_64, true, 1, 0, m(8, 0, 4), None);
+            c(Conversion::SIGNED_WORDS_TO_64, true, 1, 0, m(8, 1, 8), None);
+            c(Conversion::SIGNED_INTS_TO_64, true, 1, 0, m(8, 2, 16), None);
             c(Conversion::FROM_HALF, true, 1, 0, m(8, 1, 0), None);
             c(Conversion::FROM_HALF, true, 1, 0, Rm::Reg(13), None);
             c(Conversion::TO_HALF, true, 1, 0, Rm::Reg(13), Some(0));
@@ -289,16 +300,20 @@ fn elements_are_copied_one_by_one() {
             "movzx edx,word ptr [rsp+rcx*2+1Eh]",
             "mov [rsp+rcx+1Fh],dl",
             "mov [r14+rcx*2-2],dx",
+            "mov edx,[r9+rcx*4-4]",
+            "mov [rsp+rcx*4+1Ch],edx",
         ],
         |a| {
             let at = |b, i, scale, d| Address::Indexed(b, i, scale, d);
             let (rax, rcx, rdx) = (Gpr::RAX, Gpr::RCX, Gpr::RDX);
             a.lea(Gpr(9), at(Gpr(9), rax, 1, 0));
             a.lea(Gpr(3), at(Gpr(3), rax, 3, 0));
-            a.load_part(rdx, at(Gpr(9), rcx, 0, -1), false);
-            a.load_part(rdx, at(Gpr::RSP, rcx, 1, 30), true);
-            a.store_part(rdx, at(Gpr::RSP, rcx, 0, 31), false);
-            a.store_part(rdx, at(Gpr(14), rcx, 1, -2), true);
+            a.load_part(rdx, at(Gpr(9), rcx, 0, -1), 0);
+            a.load_part(rdx, at(Gpr::RSP, rcx, 1, 30), 1);
+            a.store_part(rdx, at(Gpr::RSP, rcx, 0, 31), 0);
+            a.store_part(rdx, at(Gpr(14), rcx, 1, -2), 1);
+            a.load_part(rdx, at(Gpr(9), rcx, 2, -4), 2);
+            a.store_part(rdx, at(Gpr::RSP, rcx, 2, 28), 2);
         },
     );
 }

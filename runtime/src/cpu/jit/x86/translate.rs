@@ -1,14 +1,15 @@
 //! The instructions of a stage as a body.
 
+use super::dtypes::{arg_fold_of, fits, fold_of, format, narrow_width, widens, width_of};
 use super::ir::{Body, Fold, FoldOp, Format, Inst, Node};
 use super::ranges::lane_dtypes;
-use super::vectors::Vectors;
-use super::{Param, Stream};
-use crate::cpu::jit::analyse::{StageFacts, operands};
-use crate::cpu::jit::sizes::{Index, Kernel, Op, Size, Sizes, Stage};
-use crate::cpu::math::{Prims, Width};
+use super::vectors::{Vectors, Width};
+use super::{Param, Stream, Turned};
+use crate::cpu::jit::analyse::{Known, Part, StageFacts, operands};
+use crate::cpu::jit::sizes::{Index, Kernel, Op, Sizes, Stage};
+use crate::cpu::math::Prims;
 use straightline_passes::ir::{DType, Scalar};
-use straightline_passes::schedule::loops::{AxisId, Mem, ReduceOp, Val, Vectorize};
+use straightline_passes::schedule::loops::{AxisId, Mem, Val, Vectorize};
 
 /// Elements farther apart stay with Cranelift: the addresses of a step are offsets of 32 bits.
 const MAX_STRIDE: i64 = 1 << 20;
@@ -27,6 +28,8 @@ pub(super) struct Translate<'k> {
     pub(super) body: Body,
     pub(super) streams: Vec<Stream>,
     pub(super) params: Vec<Param>,
+    /// What it reads from tiles, as if it ran along the lanes.
+    pub(super) turned: Option<Turned>,
     stage: &'k Stage,
     facts: &'k StageFacts,
     lanes: AxisId,
@@ -38,6 +41,8 @@ pub(super) struct Translate<'k> {
     dtypes: Vec<DType>,
     /// The lane axis is where the kernel's loops say.
     has_position: bool,
+    /// The part of the lane axis that it is of.
+    part: Option<&'k Part>,
     /// The row after the current one, along the stage or along the grid, that is being translated.
     row: i64,
 }
@@ -58,14 +63,11 @@ impl<'k> Translate<'k> {
             Some(sizes) => lane_dtypes(kernel, stage, facts, sizes),
             None => stage.body.iter().map(|i| i.dtype).collect(),
         };
-        // positions are as wide as what they are positions of
-        let varying = (0..stage.body.len())
-            .filter(|i| !facts.invariant[*i] && !matches!(stage.body[*i].op, Op::ArgReduce { .. }));
-        let width = width_of(varying.map(|i| dtypes[i]));
-        Translate {
-            body: Body::new(vectors, width),
+        let mut t = Translate {
+            body: Body::new(vectors, Width::W32),
             streams: Vec::new(),
             params: Vec::new(),
+            turned: None,
             stage,
             facts,
             lanes,
@@ -74,17 +76,87 @@ impl<'k> Translate<'k> {
             results: Results::Folded,
             dtypes,
             has_position: sizes.is_some(),
+            part: None,
             row: 0,
-        }
+        };
+        t.widen();
+        t
+    }
+
+    /// Of a part of the lane axis of a kernel of one stage.
+    pub(super) fn of_part(
+        kernel: &'k Kernel,
+        facts: &'k StageFacts,
+        lanes: AxisId,
+        vectors: Vectors,
+        sizes: &Sizes,
+        part: &'k Part,
+    ) -> Translate<'k> {
+        let mut t = Translate::new(kernel, 0, facts, lanes, vectors, Some(sizes));
+        t.part = Some(part);
+        t.widen();
+        t
+    }
+
+    /// The instructions whose values differ between lanes.
+    fn varying(&self) -> impl Iterator<Item = usize> + Clone + use<'k> {
+        let (facts, part) = (self.facts, self.part);
+        let computed = move |i: &usize| part.is_none_or(|p| p.needed[*i] && p.known[*i].is_none());
+        (0..self.stage.body.len()).filter(move |i| !facts.invariant[*i]).filter(computed)
+    }
+
+    /// Takes lanes as wide as the values. Positions are as wide as what they are positions of.
+    fn widen(&mut self) {
+        let finds = |i: &usize| matches!(self.stage.body[*i].op, Op::ArgReduce { .. });
+        let varying = self.varying().filter(|i| !finds(i));
+        self.body.width = width_of(varying.map(|i| self.dtypes[i]));
+    }
+
+    /// Takes lanes that are as narrow as all values are, if they are and the stage does nothing that
+    /// needs longer ones. Rows of `extent` elements that AVX2 would have to copy gain nothing.
+    pub(super) fn narrow(&mut self, extent: i64) -> Option<()> {
+        let mut varying = self.varying();
+        let width = narrow_width(varying.clone().map(|i| self.dtypes[i]))?;
+        let fits = |i: usize| match &self.stage.body[i].op {
+            Op::Reduce(..) | Op::ArgReduce { .. } | Op::Carry { .. } => false,
+            Op::Update { .. } | Op::AxisIndex(_) | Op::Fma(..) => false,
+            // a truth value in memory has 8 bits
+            Op::Load { .. } | Op::Store { .. } => {
+                width == Width::W8 || self.dtypes[i] != DType::Bool
+            }
+            _ => true,
+        };
+        self.body.width = width;
+        let fills = extent >= i64::from(self.body.lanes()) || self.body.vectors == Vectors::Zmm;
+        (fills && varying.all(fits)).then_some(())
     }
 
     /// All instructions once.
     pub(super) fn stage(&mut self) -> Option<()> {
         for i in 0..self.stage.body.len() {
-            if !self.facts.invariant[i] {
-                self.inst(i)?;
+            if self.facts.invariant[i] {
+                continue;
             }
+            if let Some(part) = self.part.filter(|p| !p.needed[i] || p.known[i].is_some()) {
+                self.known(i, part)?;
+                continue;
+            }
+            self.inst(i)?;
         }
+        Some(())
+    }
+
+    /// What is known in a part of the lane axis.
+    fn known(&mut self, i: usize, part: &Part) -> Option<()> {
+        let dtype = self.dtypes[i];
+        self.nodes[i] = match part.known[i] {
+            Some(Known::Value(v)) if part.needed[i] => Some(self.of(v, dtype)?),
+            Some(Known::Same(x)) if part.needed[i] && dtype == DType::Bool => {
+                Some(self.number(x, dtype))
+            }
+            // positions are known to addresses only
+            _ => None,
+        };
         Some(())
     }
 
@@ -186,6 +258,8 @@ impl<'k> Translate<'k> {
         };
         let n = match known {
             Some(c) => self.number(c, dtype),
+            // parameters are floats of 32 bits
+            None if dtype.is_half() && self.body.width.is_narrow() => return None,
             None => {
                 let n = self.param(Param::Value(v));
                 match dtype {
@@ -201,7 +275,14 @@ impl<'k> Translate<'k> {
     /// A constant of a dtype.
     fn number(&mut self, c: Scalar, dtype: DType) -> Node {
         let c = c.cast(dtype);
+        let narrow = self.body.width.is_narrow();
         match dtype {
+            DType::BF16 if narrow => {
+                self.body.i(half::bf16::from_f32(c.as_f64() as f32).to_bits().into())
+            }
+            DType::F16 if narrow => {
+                self.body.i(half::f16::from_f32(c.as_f64() as f32).to_bits().into())
+            }
             DType::Bool => {
                 let (x, zero) = (self.body.i(c.as_bool().into()), self.body.i(0));
                 self.body.ilt(zero, x)
@@ -225,13 +306,17 @@ impl<'k> Translate<'k> {
     /// An access that is the same in all lanes, or moves along them: the stream, and how many
     /// elements it moves from one to the next.
     fn stream(&mut self, i: usize, mem: Mem, index: &Index) -> Option<(u32, i64)> {
-        let uniform = index.dynamic.iter().all(|d| self.facts.invariant[d.0.0 as usize]);
+        let at = |v: Val| v.0 as usize;
+        let known = |v: Val| self.part.and_then(|p| p.known[at(v)]);
+        let shifts = |v: Val| matches!(known(v), Some(Known::Shift(_)));
+        let fixed = |v: Val| self.facts.invariant[at(v)] || known(v).is_some();
+        let uniform = index.dynamic.iter().all(|d| fixed(d.0));
         let lanes_apart = self.grid && matches!(mem, Mem::Scratch(_));
-        let moves = match index.term(self.lanes) {
-            Some(Size::Fixed(n)) if n.abs() < MAX_STRIDE => n,
-            None => 0,
-            _ => return None,
-        };
+        let mut moves = 0;
+        let listed = index.dynamic.iter().filter(|d| shifts(d.0)).map(|d| d.1);
+        for stride in listed.chain(index.term(self.lanes)) {
+            moves += stride.fixed().filter(|n| n.abs() < MAX_STRIDE)?;
+        }
         if !uniform || lanes_apart {
             return None;
         }
@@ -245,26 +330,50 @@ impl<'k> Translate<'k> {
 
     /// Elements of a stream as values.
     fn load(&mut self, s: u32, dtype: DType) -> Node {
-        let n = self.body.push(Inst::Load(s, format(dtype)));
+        let n = self.body.push(Inst::Load(s, self.format(dtype)));
         match dtype {
             DType::Bool => self.nonzero(n),
-            DType::BF16 => self.body.ishl(n, 16),
+            DType::BF16 if !self.body.width.is_narrow() => self.body.ishl(n, 16),
             _ => n,
         }
     }
 
     fn store(&mut self, s: u32, dtype: DType, v: Node) -> Node {
+        let narrow = self.body.width.is_narrow();
         if dtype.is_half()
+            && !narrow
             && let Some(bits) = self.bits_of(v, dtype)
         {
             return self.body.push(Inst::Store(s, Format::Word, bits));
         }
         let v = match dtype {
-            DType::Bool => self.as_integer(v),
-            DType::BF16 => self.body.ishr_u(v, 16),
+            DType::Bool => self.truth_in_memory(v),
+            DType::BF16 if !narrow => self.body.ishr_u(v, 16),
             _ => v,
         };
-        self.body.push(Inst::Store(s, format(dtype), v))
+        self.body.push(Inst::Store(s, self.format(dtype), v))
+    }
+
+    /// How elements of a dtype are in memory.
+    fn format(&self, dtype: DType) -> Format {
+        match self.body.width {
+            Width::W8 | Width::W16 => Format::Lanes,
+            Width::W64 if dtype == DType::I32 => Format::SignedInt,
+            _ => format(dtype),
+        }
+    }
+
+    /// A truth value as 0 or 1: where it comes from memory, as it is there.
+    fn truth_in_memory(&mut self, m: Node) -> Node {
+        let at = |n: Node| self.body.insts[n.0 as usize];
+        if let Inst::CompareInt(_, x, _) = at(m)
+            && let Inst::Load(s, _) = at(x)
+            && let Stream::Access { inst, .. } = self.streams[s as usize]
+            && self.stage.body[inst].dtype == DType::Bool
+        {
+            return x;
+        }
+        self.as_integer(m)
     }
 
     /// The 16 bits of a number of a half type that is only moved or chosen.
@@ -303,6 +412,9 @@ impl<'k> Translate<'k> {
     /// Rounds or wraps a result to the range of its dtype.
     pub(super) fn wrap(&mut self, v: Node, dtype: DType) -> Node {
         let b = &mut self.body;
+        if b.width.is_narrow() {
+            return v;
+        }
         let mut signed = |bits: u32| {
             let high = b.ishl(v, 32 - bits);
             b.ishr_s(high, 32 - bits)
@@ -323,16 +435,26 @@ impl<'k> Translate<'k> {
     fn inst(&mut self, i: usize) -> Option<()> {
         let stage = self.stage;
         let (inst, d) = (&stage.body[i], self.dtypes[i]);
-        if !fits(d, self.body.width) && !matches!(inst.op, Op::ArgReduce { .. }) {
+        let widened = matches!(inst.op, Op::Load { .. }) && widens(d, self.body.width);
+        if !fits(d, self.body.width) && !widened && !matches!(inst.op, Op::ArgReduce { .. }) {
             return None;
         }
         let node = match &inst.op {
+            Op::Load { .. } if self.turned.as_ref().is_some_and(|t| t.tile(i).is_some()) => {
+                let s = self.open(Stream::Access { inst: i, row: self.row });
+                self.load(s, d)
+            }
             Op::Load { mem, index } => {
                 let (s, moves) = self.stream(i, *mem, index)?;
-                match (moves, format(d)) {
+                match (moves, self.format(d)) {
                     (1, _) => self.load(s, d),
-                    (0, Format::Lanes) => self.body.push(Inst::Spread(s)),
-                    (n, Format::Lanes) => self.body.push(Inst::Gather(s, n as i32)),
+                    (0, Format::Lanes) => {
+                        let n = self.body.push(Inst::Spread(s));
+                        if d == DType::Bool { self.nonzero(n) } else { n }
+                    }
+                    (n, Format::Lanes) if !self.body.width.is_narrow() => {
+                        self.body.push(Inst::Gather(s, n as i32))
+                    }
                     _ => return None,
                 }
             }
@@ -341,11 +463,11 @@ impl<'k> Translate<'k> {
                 let s = self.running(i, *mem, index)?;
                 self.store(s, d, v)
             }
-            Op::Update { op, mem, index, value } if d == DType::F32 || d == DType::F64 => {
+            Op::Update { op, mem, index, value } if !d.is_half() => {
                 let new = self.of(*value, d)?;
                 let s = self.running(i, *mem, index)?;
                 let old = self.load(s, d);
-                let sum = self.updated(*op, old, new)?;
+                let sum = self.updated(*op, old, new, d)?;
                 self.store(s, d, sum)
             }
             Op::AxisIndex(a) if *a == self.lanes && self.has_position => self.position(),
@@ -373,7 +495,7 @@ impl<'k> Translate<'k> {
             Op::Compare(op, a, b) => {
                 let of = self.dtype(*a);
                 let (x, y) = (self.get(*a)?, self.of(*b, of)?);
-                self.compare(*op, x, y, of)
+                self.compare(*op, x, y, of)?
             }
             Op::Select(m, a, b) => {
                 let m = self.of(*m, DType::Bool)?;
@@ -439,6 +561,10 @@ impl<'k> Translate<'k> {
         if from == to {
             return Some(x);
         }
+        let floats = from.is_floating() || to.is_floating();
+        if floats && self.body.width.is_narrow() {
+            return None;
+        }
         let r = match (from, to) {
             (DType::Bool, to) if to.is_floating() => {
                 let (one, zero) = (self.body.f(1.0), self.body.f(0.0));
@@ -452,83 +578,11 @@ impl<'k> Translate<'k> {
             (from, to) if from.is_floating() && to.is_floating() => x,
             // what is out of range is not what the machine gives
             (from, _) if from.is_floating() => return None,
+            (from, to) if to.is_floating() && from.size() < 8 => self.body.small_to_float(x),
             (_, to) if to.is_floating() => self.body.to_float(x),
             _ => x,
         };
         let exact = from.is_half() && to == DType::F32;
         Some(if exact { r } else { self.wrap(r, to) })
     }
-}
-
-/// The width of lanes that hold values of these dtypes.
-fn width_of(mut dtypes: impl Iterator<Item = DType>) -> Width {
-    match dtypes.any(|d| d.size() == 8) {
-        true => Width::W64,
-        false => Width::W32,
-    }
-}
-
-/// Whether lanes of a width hold values of a dtype.
-fn fits(dtype: DType, width: Width) -> bool {
-    match dtype {
-        DType::Bool => true,
-        DType::F64 | DType::I64 => width == Width::W64,
-        DType::F32 | DType::F16 | DType::BF16 => width == Width::W32,
-        DType::I32 | DType::I16 | DType::I8 | DType::U8 => width == Width::W32,
-        _ => false,
-    }
-}
-
-/// How elements of a dtype are in memory.
-pub(super) fn format(dtype: DType) -> Format {
-    match dtype {
-        DType::U8 | DType::Bool => Format::Byte,
-        DType::I8 => Format::SignedByte,
-        DType::I16 => Format::SignedWord,
-        DType::BF16 => Format::Word,
-        DType::F16 => Format::Half,
-        _ => Format::Lanes,
-    }
-}
-
-/// How a reduction to a dtype takes an element in.
-pub(super) fn fold_of(op: ReduceOp, dtype: DType) -> Option<Fold> {
-    use ReduceOp::{All, Any, Max, Min, Prod, Sum};
-    if dtype == DType::Bool {
-        let (op, start) = match op {
-            Any | Max => (FoldOp::Or, 0),
-            All | Min => (FoldOp::And, 1),
-            Sum | Prod => return None,
-        };
-        return Some(Fold { op, int: true, start });
-    }
-    let (least, most) = match dtype {
-        DType::U8 => (0, 255),
-        DType::I8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
-        DType::I16 => (i64::from(i16::MIN), i64::from(i16::MAX)),
-        DType::I32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
-        _ => (i64::MIN, i64::MAX),
-    };
-    let (op, float, int) = match op {
-        Sum => (FoldOp::Sum, 0.0, 0),
-        Prod => (FoldOp::Prod, 1.0, 1),
-        Max => (FoldOp::Max, f64::NEG_INFINITY, least),
-        Min => (FoldOp::Min, f64::INFINITY, most),
-        Any | All => return None,
-    };
-    let start = match dtype {
-        DType::F64 => f64::to_bits(float),
-        d if d.is_floating() => (float as f32).to_bits().into(),
-        _ => int as u64,
-    };
-    Some(Fold { op, int: !dtype.is_floating(), start })
-}
-
-/// How the position of the first largest (smallest) element is found.
-fn arg_fold_of(max: bool, dtype: DType) -> Option<Fold> {
-    let (like, op) = match max {
-        true => (ReduceOp::Max, FoldOp::ArgMax),
-        false => (ReduceOp::Min, FoldOp::ArgMin),
-    };
-    Some(Fold { op, ..fold_of(like, dtype)? })
 }

@@ -52,6 +52,7 @@ impl Prims for Count {
         self.calls += 1;
     }
     fn call1_where(&mut self, (): (), _: ScalarFn1, (): (), (): ()) {}
+    fn call2_where(&mut self, (): (), _: ScalarFn2, (): (), (): (), (): ()) {}
 }
 
 fn count(f: Fn1, width: Width) -> Count {

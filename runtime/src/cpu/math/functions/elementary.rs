@@ -1,6 +1,6 @@
 //! Roots, powers, remainders, signs, extrema.
 
-use super::helpers::sign_bit;
+use super::helpers::{by_width, sign_bit, with_sign};
 use crate::cpu::math::Prims;
 
 extern "C" fn pow_scalar(x: f64, y: f64) -> f64 {
@@ -32,10 +32,29 @@ pub fn pow<P: Prims>(p: &mut P, x: P::F, y: P::F) -> P::F {
     p.call2(pow_scalar, x, y)
 }
 
-/// The remainder of `x / y` with the sign of `x` (exact), lane by lane.
+/// The remainder of `x / y` with the sign of `x` (exact).
+///
+/// The quotient is a whole number below `2^(fraction bits)`, or one more where rounding reached it:
+/// what is left is a multiple of the last place of `y` and no larger than it, so neither step rounds.
+/// Larger quotients, an infinite divisor and NaN go to a scalar routine.
 #[inline(always)]
 pub fn fmod<P: Prims>(p: &mut P, x: P::F, y: P::F) -> P::F {
-    p.call2(fmod_scalar, x, y)
+    let zero = p.f(0.0);
+    let most = by_width(p, 23.0_f64.exp2(), 52.0_f64.exp2());
+    let (a, b) = (p.abs(x), p.abs(y));
+    let q = p.div(a, b);
+    let q = p.trunc(q);
+    let minus = p.neg(q);
+    let r = p.fma(minus, b, a);
+    let below = p.lt(r, zero);
+    let next = p.add(r, b);
+    let rest = p.select(below, next, r);
+    let small = p.lt(q, most);
+    let within = p.lt(r, b);
+    let exact = p.and(small, within);
+    let rare = p.not(exact);
+    let fast = with_sign(p, rest, x);
+    p.call2_where(rare, fmod_scalar, x, y, fast)
 }
 
 /// The remainder of `x / y` with the sign of `y`: `fmod`, plus `y` where the signs differ.

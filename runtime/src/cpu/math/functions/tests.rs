@@ -185,6 +185,50 @@ fn bounded_functions_stay_in_bounds() {
 }
 
 #[test]
+fn remainders_are_exact() {
+    let mut state = 1u64;
+    let mut next = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state ^ state >> 29
+    };
+    let check = |x: f64, y: f64| {
+        let (got, want) = (fmod(&mut Scalar64, x, y), x % y);
+        assert!(got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(), "{x} % {y}");
+        let (x, y) = (x as f32, y as f32);
+        let (got, want) = (fmod(&mut Scalar32, x, y), x % y);
+        assert!(got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan(), "{x} % {y}");
+    };
+    for k in 0..200_000 {
+        let (x, y) = (f64::from_bits(next()), f64::from_bits(next()));
+        check(x, y);
+        // near each other, and of 32 bits
+        let (a, b) = (f32::from_bits(next() as u32), f32::from_bits(next() as u32));
+        check(a.into(), b.into());
+        let scale = f64::from(k % 60) - 30.0;
+        check(x.signum() * (next() as f64) * scale.exp2(), next() as f64);
+        // multiples, whose quotients round to whole numbers, and their neighbours
+        let whole = (next() % 5000) as f32 * b;
+        for near in [whole, whole.next_up(), whole.next_down()] {
+            check(near.into(), b.into());
+        }
+        let whole = (next() % 5_000_000) as f64 * y;
+        for near in [whole, whole.next_up(), whole.next_down()] {
+            check(near, y);
+        }
+    }
+    let special =
+        [0.0, 1.0, 5e-324, 1e-45, 8_388_607.0, 8_388_608.0, f64::INFINITY, f64::NAN, 1e300];
+    for x in special {
+        for y in special {
+            for (x, y) in [(x, y), (-x, y), (x, -y), (-x, -y)] {
+                check(x, y);
+            }
+        }
+    }
+}
+
+#[test]
 fn two_argument_functions() {
     let values = [
         0.0,

@@ -59,6 +59,17 @@ macro_rules! portable {
                 fn call1_where(&mut self, m: Self::M, f: ScalarFn1, x: Self::F, fast: Self::F) -> Self::F {
                     std::array::from_fn(|k| $module::One.call1_where(m[k], f, x[k], fast[k]))
                 }
+                #[inline(always)]
+                fn call2_where(
+                    &mut self,
+                    m: Self::M,
+                    f: ScalarFn2,
+                    x: Self::F,
+                    y: Self::F,
+                    fast: Self::F,
+                ) -> Self::F {
+                    std::array::from_fn(|k| $module::One.call2_where(m[k], f, x[k], y[k], fast[k]))
+                }
             }
         }
 

@@ -184,6 +184,21 @@ macro_rules! scalar_calls {
             let slow = self.call1(f, x);
             self.select(m, slow, fast)
         }
+        #[inline(always)]
+        fn call2_where(
+            &mut self,
+            m: Self::M,
+            f: ScalarFn2,
+            x: Self::F,
+            y: Self::F,
+            fast: Self::F,
+        ) -> Self::F {
+            if !self.any(m) {
+                return fast;
+            }
+            let slow = self.call2(f, x, y);
+            self.select(m, slow, fast)
+        }
     };
 }
 pub(super) use scalar_calls;
