@@ -108,6 +108,7 @@ mod activate;
 mod after;
 mod blocked;
 pub(crate) mod blocks;
+pub(super) mod bytes;
 mod caches;
 mod complex;
 mod drive;
@@ -133,12 +134,15 @@ mod tests_after;
 #[cfg(test)]
 mod tests_blocked;
 #[cfg(test)]
+mod tests_bytes;
+#[cfg(test)]
 mod tests_packed;
 #[cfg(test)]
 mod tests_pairs;
 
 pub use activate::Epilogue;
 pub use after::finish;
+pub use bytes::int_product;
 pub use packed::{PackedB, matmul_packed, matmul_packed_strided};
 pub use scaling::Scaling;
 pub use straightline_passes::schedule::loops::Activation;
