@@ -51,6 +51,9 @@
 //! Every instantiation for x86 is a `#[target_feature]` function, which the compiler ends with
 //! `vzeroupper`: callers may be generated code that mixes SSE in.
 
+pub mod bytes;
+#[cfg(target_arch = "x86_64")]
+pub mod bytes_x86;
 #[cfg(target_arch = "aarch64")]
 pub mod neon;
 pub mod pairs;
@@ -59,6 +62,8 @@ mod pairs_rows;
 #[cfg(target_arch = "x86_64")]
 pub mod pairs_x86;
 pub mod portable;
+#[cfg(target_arch = "x86_64")]
+mod tiles;
 #[cfg(target_arch = "x86_64")]
 pub mod x86;
 

@@ -2,8 +2,8 @@
 
 use super::pairs::{COLUMNS, PairKernels, PairTile, RIGHT, STEPS, Source, blocks};
 use super::pairs_rows::{few_rows, sort};
+use super::tiles::{self, Tiles};
 use super::unroll;
-use std::arch::asm;
 use std::arch::x86_64::*;
 
 /// Tiles of 32 rows by 32 columns in the registers of AMX.
@@ -15,8 +15,8 @@ pub static AMX_BF16: PairKernels = PairKernels {
     height: 32,
     in_place: true,
     written: |rows| if rows > 16 { 32 } else { 16 },
-    enter: configure,
-    leave: release,
+    enter: tiles::configure,
+    leave: tiles::release,
     tile: tile_amx,
     few: Some(few_rows),
     sort,
@@ -48,175 +48,22 @@ const VECTOR_ROWS: usize = 12;
 
 fn nothing() {}
 
-/// The layout of the tiles, as `ldtilecfg` reads it: all eight of sixteen rows of 64 bytes.
-#[repr(C, align(64))]
-struct Configuration {
-    palette: u8,
-    start_row: u8,
-    reserved: [u8; 14],
-    bytes: [u16; 16],
-    rows: [u8; 16],
-}
-
-static CONFIGURATION: Configuration = Configuration {
-    palette: 1,
-    start_row: 0,
-    reserved: [0; 14],
-    bytes: [64, 64, 64, 64, 64, 64, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0],
-    rows: [16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
-};
-
-/// # Safety
-///
-/// AMX is there and permitted.
-unsafe fn configure() {
-    // SAFETY: the configuration is valid, and tiles are nobody else's: the compiler makes no use of
-    // them.
-    unsafe {
-        asm!("ldtilecfg [{}]", in(reg) &raw const CONFIGURATION, options(nostack, readonly, preserves_flags));
-    }
-}
-
-/// Gives the tiles back, so that a change of threads need not save them.
-///
-/// # Safety
-///
-/// AMX is there.
-unsafe fn release() {
-    // SAFETY: the caller's contract.
-    unsafe { asm!("tilerelease", options(nostack, nomem, preserves_flags)) }
-}
-
 /// # Safety
 ///
 /// As [`PairKernels::tile`], where AMX is configured.
 unsafe fn tile_amx(t: &PairTile) {
-    // SAFETY: the caller's contract: blocks of 2 KiB of either factor, and 16 or 32 rows of `c`.
-    unsafe { if t.rows > 16 { tile_32(t) } else { tile_16(t) } }
-}
-
-/// Asks for the right factor two blocks ahead: the tiles' loads alone leave the memory idle.
-macro_rules! ask_right {
-    () => {
-        ".irp at, 0, 64, 128, 192, 256, 320, 384, 448, 512, 576, 640, 704, 768, 832, 896, 960
-        prefetcht0 [{b} + 4096 + \\at]
-        prefetcht0 [{b} + 5120 + \\at]
-        .endr"
+    let call = Tiles {
+        blocks: t.blocks,
+        a: t.a.cast(),
+        a_row: 2 * t.a_row,
+        a_block: 2 * t.a_block,
+        b: t.b.cast(),
+        c: t.c.cast(),
+        c_row: 4 * t.c_row,
+        resume: t.resume,
     };
-}
-
-/// Four tiles of sums.
-///
-/// # Safety
-///
-/// As [`tile_amx`]; all 32 rows of `c` are written.
-unsafe fn tile_32(t: &PairTile) {
-    let lower = t.c.wrapping_add(16 * t.c_row);
-    let row = 4 * t.c_row;
-    // SAFETY: the caller's contract.
-    unsafe {
-        asm!(
-            "test {resume:l}, {resume:l}",
-            "jz 2f",
-            "tileloadd tmm0, [{c} + {row}]",
-            "tileloadd tmm1, [{c} + {row} + 64]",
-            "tileloadd tmm2, [{lower} + {row}]",
-            "tileloadd tmm3, [{lower} + {row} + 64]",
-            "jmp 3f",
-            "2:",
-            "tilezero tmm0",
-            "tilezero tmm1",
-            "tilezero tmm2",
-            "tilezero tmm3",
-            "3:",
-            "test {n}, {n}",
-            "jz 5f",
-            "4:",
-            "tileloadd tmm4, [{a} + {a_row}]",
-            "tileloadd tmm6, [{b} + {line}]",
-            "tileloadd tmm7, [{b} + {line} + 1024]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tileloadd tmm5, [{a_lower} + {a_row}]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            ask_right!(),
-            "add {a}, {a_block}",
-            "add {a_lower}, {a_block}",
-            "add {b}, 2048",
-            "dec {n}",
-            "jnz 4b",
-            "5:",
-            "tilestored [{c} + {row}], tmm0",
-            "tilestored [{c} + {row} + 64], tmm1",
-            "tilestored [{lower} + {row}], tmm2",
-            "tilestored [{lower} + {row} + 64], tmm3",
-            resume = in(reg) usize::from(t.resume),
-            c = in(reg) t.c,
-            lower = in(reg) lower,
-            row = in(reg) row,
-            line = in(reg) 64_usize,
-            a_row = in(reg) 2 * t.a_row,
-            a_block = in(reg) 2 * t.a_block,
-            a = inout(reg) t.a => _,
-            a_lower = inout(reg) t.a.wrapping_offset(16 * t.a_row) => _,
-            b = inout(reg) t.b => _,
-            n = inout(reg) t.blocks => _,
-            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-            options(nostack),
-        );
-    }
-}
-
-/// Two tiles of sums.
-///
-/// # Safety
-///
-/// As [`tile_amx`]; the first sixteen rows of `c` are written.
-unsafe fn tile_16(t: &PairTile) {
-    let row = 4 * t.c_row;
-    // SAFETY: the caller's contract.
-    unsafe {
-        asm!(
-            "test {resume:l}, {resume:l}",
-            "jz 2f",
-            "tileloadd tmm0, [{c} + {row}]",
-            "tileloadd tmm1, [{c} + {row} + 64]",
-            "jmp 3f",
-            "2:",
-            "tilezero tmm0",
-            "tilezero tmm1",
-            "3:",
-            "test {n}, {n}",
-            "jz 5f",
-            "4:",
-            "tileloadd tmm4, [{a} + {a_row}]",
-            "tileloadd tmm6, [{b} + {line}]",
-            "tileloadd tmm7, [{b} + {line} + 1024]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            ask_right!(),
-            "add {a}, {a_block}",
-            "add {b}, 2048",
-            "dec {n}",
-            "jnz 4b",
-            "5:",
-            "tilestored [{c} + {row}], tmm0",
-            "tilestored [{c} + {row} + 64], tmm1",
-            resume = in(reg) usize::from(t.resume),
-            c = in(reg) t.c,
-            row = in(reg) row,
-            line = in(reg) 64_usize,
-            a_row = in(reg) 2 * t.a_row,
-            a_block = in(reg) 2 * t.a_block,
-            a = inout(reg) t.a => _,
-            b = inout(reg) t.b => _,
-            n = inout(reg) t.blocks => _,
-            out("tmm0") _, out("tmm1") _, out("tmm4") _, out("tmm6") _, out("tmm7") _,
-            options(nostack),
-        );
-    }
+    // SAFETY: the caller's contract: blocks of 2 KiB of either factor, and 16 or 32 rows of `c`.
+    unsafe { if t.rows > 16 { tiles::bf16_32(&call) } else { tiles::bf16_16(&call) } }
 }
 
 /// # Safety
@@ -440,10 +287,10 @@ unsafe fn interleave(from: *const u16, row: isize, steps: usize, cols: usize, ou
     }
 }
 
-/// Sixteen rows of sixteen pairs become columns.
+/// Sixteen rows of sixteen pairs, or other elements of 32 bits, become columns.
 #[target_feature(enable = "avx512f")]
 #[inline]
-fn transposed(rows: [__m512i; 16]) -> [__m512i; 16] {
+pub(super) fn transposed(rows: [__m512i; 16]) -> [__m512i; 16] {
     // within each quarter of four lanes: pairs, then fours
     let mut fours = [_mm512_setzero_si512(); 16];
     for i in 0..4 {

@@ -4,12 +4,16 @@
 //! PyTorch's scalar kernels (FBGEMM's `Quantize` without its legacy mode): divide by multiplying
 //! with the `f32` inverse of the scale, round, and only then add the zero point.
 
+use super::matmul::bytes::PackedBytes;
 use crate::cpu::threads;
+use std::sync::Arc;
 
 /// Elements below which one thread does an element-wise operation, and multiplications for a
 /// product.
 const GRAIN: usize = 1 << 15;
 const PARALLEL_WORK: usize = 1 << 18;
+/// Rows of a product whose sums are worked out at a time.
+const ROWS: usize = 32;
 
 /// The integer of a quantized dtype.
 pub trait Quantum: Copy + Send + Sync + 'static {
@@ -197,6 +201,8 @@ pub fn clamp<Q: Quantum>(out: &mut [Q], q: &[Q], min: i64, max: i64) {
 pub struct PackedWeights {
     /// `n` rows of `k` weights.
     weights: Vec<i8>,
+    /// The same as products take them.
+    panels: Arc<PackedBytes>,
     /// The sum of each row's weights, less `k` zero points.
     sums: Vec<i32>,
     /// The scale and zero point of each row.
@@ -216,7 +222,9 @@ impl PackedWeights {
                 sum - k as i32 * a.zero_point
             })
             .collect();
-        PackedWeights { weights: weights[..affine.len() * k].to_vec(), sums, affine, k }
+        let panels = Arc::new(PackedBytes::transposed(weights, affine.len(), k));
+        let weights = weights[..affine.len() * k].to_vec();
+        PackedWeights { weights, panels, sums, affine, k }
     }
 
     /// Weights per row.
@@ -255,17 +263,21 @@ impl PackedWeights {
         }
         assert_eq!(x.len(), m * k, "a row of x for each of the result");
         let rows = |begin: usize, end: usize| {
-            let mut sums = vec![0i32; n];
-            for i in begin..end {
-                let x = &x[i * k..(i + 1) * k];
-                let of_x: i32 = x.iter().map(|v| i32::from(*v)).sum();
-                for (j, s) in sums.iter_mut().enumerate() {
-                    let dot = dot(x, &self.weights[j * k..(j + 1) * k]);
-                    *s = dot
-                        .wrapping_sub(self.affine[j].zero_point.wrapping_mul(of_x))
-                        .wrapping_sub(zero_point.wrapping_mul(self.sums[j]));
+            let mut block = vec![0i32; ROWS.min(end - begin) * n];
+            for first in (begin..end).step_by(ROWS) {
+                let last = end.min(first + ROWS);
+                let x = &x[first * k..last * k];
+                let block = &mut block[..(last - first) * n];
+                self.panels.rows(x, block);
+                for (i, sums) in block.chunks_exact_mut(n).enumerate() {
+                    let of_x: i32 = x[i * k..(i + 1) * k].iter().map(|v| i32::from(*v)).sum();
+                    for ((s, affine), of_w) in sums.iter_mut().zip(&self.affine).zip(&self.sums) {
+                        *s = s
+                            .wrapping_sub(affine.zero_point.wrapping_mul(of_x))
+                            .wrapping_sub(zero_point.wrapping_mul(*of_w));
+                    }
+                    finish(first + i, sums);
                 }
-                finish(i, &sums);
             }
         };
         let work = m * n * k;
@@ -331,84 +343,6 @@ pub fn linear_dynamic(
     });
 }
 
-/// The dot product of unsigned and signed bytes, exactly.
-fn dot(x: &[u8], w: &[i8]) -> i32 {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512bw") {
-            // SAFETY: the machine has the instructions.
-            return unsafe { x86::dot_vnni(x, w) };
-        }
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the machine has the instructions.
-            return unsafe { x86::dot_avx2(x, w) };
-        }
-    }
-    dot_plain(x, w)
-}
-
-fn dot_plain(x: &[u8], w: &[i8]) -> i32 {
-    x.iter().zip(w).map(|(a, b)| i32::from(*a) * i32::from(*b)).fold(0, i32::wrapping_add)
-}
-
-#[cfg(target_arch = "x86_64")]
-mod x86 {
-    use std::arch::x86_64::*;
-
-    /// # Safety
-    ///
-    /// The machine has AVX-512 VNNI and BW.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    pub(super) unsafe fn dot_vnni(x: &[u8], w: &[i8]) -> i32 {
-        let n = x.len().min(w.len());
-        let mut sum = _mm512_setzero_si512();
-        let mut i = 0;
-        while i < n {
-            let lanes = (n - i).min(64);
-            let mask = u64::MAX >> (64 - lanes);
-            // SAFETY: the mask keeps loads within the slices.
-            let (a, b) = unsafe {
-                (
-                    _mm512_maskz_loadu_epi8(mask, x.as_ptr().add(i).cast()),
-                    _mm512_maskz_loadu_epi8(mask, w.as_ptr().add(i)),
-                )
-            };
-            // the form that wraps, not the one that saturates
-            sum = _mm512_dpbusd_epi32(sum, a, b);
-            i += 64;
-        }
-        _mm512_reduce_add_epi32(sum)
-    }
-
-    /// # Safety
-    ///
-    /// The machine has AVX2.
-    #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn dot_avx2(x: &[u8], w: &[i8]) -> i32 {
-        let n = x.len().min(w.len());
-        let mut sum = _mm256_setzero_si256();
-        let whole = n / 16 * 16;
-        let mut i = 0;
-        while i < whole {
-            // SAFETY: 16 bytes from i are within the slices.
-            let (a, b) = unsafe {
-                (
-                    _mm_loadu_si128(x.as_ptr().add(i).cast()),
-                    _mm_loadu_si128(w.as_ptr().add(i).cast()),
-                )
-            };
-            // widened to 16 bits first: the byte form (maddubs) would saturate
-            let pairs = _mm256_madd_epi16(_mm256_cvtepu8_epi16(a), _mm256_cvtepi8_epi16(b));
-            sum = _mm256_add_epi32(sum, pairs);
-            i += 16;
-        }
-        let mut lanes = [0i32; 8];
-        // SAFETY: eight lanes of 32 bits.
-        unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), sum) };
-        lanes.iter().fold(super::dot_plain(&x[whole..n], &w[whole..n]), |a, b| a.wrapping_add(*b))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -425,22 +359,6 @@ mod tests {
         assert_eq!(a.dequantize(203u8), 100.0);
         let q: i32 = Affine { scale: 0.1, zero_point: 10 }.quantize(f32::INFINITY);
         assert_eq!(q, i32::MAX);
-    }
-
-    #[test]
-    fn every_dot_product_is_exact() {
-        for n in [0, 1, 15, 16, 17, 63, 64, 65, 200, 1000] {
-            // the extremes, which the saturating instructions get wrong
-            let x: Vec<u8> = (0..n).map(|i| if i % 7 == 3 { 17 } else { 255 }).collect();
-            let w: Vec<i8> = (0..n).map(|i| if i % 5 == 2 { -128 } else { 127 }).collect();
-            let want = dot_plain(&x, &w);
-            assert_eq!(dot(&x, &w), want, "{n}");
-            #[cfg(target_arch = "x86_64")]
-            if is_x86_feature_detected!("avx2") {
-                // SAFETY: the machine has AVX2.
-                assert_eq!(unsafe { x86::dot_avx2(&x, &w) }, want, "{n}");
-            }
-        }
     }
 
     #[test]

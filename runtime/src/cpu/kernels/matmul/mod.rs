@@ -25,7 +25,8 @@
 //! | columns, or no contiguity | other | `b` copied block by block, then tiles |
 //! | bf16 with AMX, rows | `m <= 4` | vectors of f32 in the order of the tiles, reading `b` where it is (`pair_rows.rs`) |
 //! | bf16 with AMX, or with AVX512_BF16 on a processor that is not Intel's | any | both factors copied into blocks of 32 steps, tiles of 32 by 32 or 12 by 32; AMX reads the columns of `b` where they are if `m <= 32` (`pairs.rs`) |
-//! | other f16, bf16 | any | widened copies, then as above |
+//! | other f16, bf16, columns | `m <= 8` | dot products, some columns of `b` widened at a time |
+//! | other f16, bf16 | other | tiles; `a` widened as a whole, `b` as its blocks are copied, each tile rounded when it is finished (`half.rs`) |
 //! | complex, rows or columns | `m <= 4` | a real product with its parts, read where they are, then the scaling |
 //! | complex | other | copied blocks of a real product of twice the sizes, then the scaling |
 //! | integers | any | rows of sums, four steps of `k` at a time |
@@ -108,6 +109,7 @@ mod activate;
 mod after;
 mod blocked;
 pub(crate) mod blocks;
+pub(super) mod bytes;
 mod caches;
 mod complex;
 mod drive;
@@ -133,12 +135,15 @@ mod tests_after;
 #[cfg(test)]
 mod tests_blocked;
 #[cfg(test)]
+mod tests_bytes;
+#[cfg(test)]
 mod tests_packed;
 #[cfg(test)]
 mod tests_pairs;
 
 pub use activate::Epilogue;
 pub use after::finish;
+pub use bytes::int_product;
 pub use packed::{PackedB, matmul_packed, matmul_packed_strided};
 pub use scaling::Scaling;
 pub use straightline_passes::schedule::loops::Activation;

@@ -41,21 +41,23 @@ impl Lines {
 }
 
 thread_local! {
-    /// Copies of factors for the length of one call.
-    static SCRATCH: RefCell<Lines> = RefCell::new(Lines::new(0));
+    /// Copies of factors for the length of one call; those of the outer calls last.
+    static SCRATCH: RefCell<Vec<Lines>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Calls `f` with this thread's scratch memory, of at least `bytes`, which holds what it held.
+/// The largest scratch memory that a thread keeps, in bytes.
+const KEPT: usize = 16 << 20;
+
+/// Calls `f` with scratch memory of at least `bytes`, which this thread keeps for its next call and
+/// which holds what it held. Calls may be nested: each gets memory of its own.
 pub(super) fn with_scratch<R>(bytes: usize, f: impl FnOnce(*mut u8) -> R) -> R {
-    SCRATCH.with(|scratch| {
-        // Taken out, so that a nested call on this thread finds an empty one instead of a borrowed
-        // one.
-        let mut lines = scratch.replace(Lines::new(0));
-        lines.grow(bytes);
-        let result = f(lines.ptr_mut());
-        scratch.replace(lines);
-        result
-    })
+    let mut lines = SCRATCH.with_borrow_mut(Vec::pop).unwrap_or_else(|| Lines::new(0));
+    lines.grow(bytes);
+    let result = f(lines.ptr_mut());
+    if lines.bytes() <= KEPT {
+        SCRATCH.with_borrow_mut(|kept| kept.push(lines));
+    }
+    result
 }
 
 /// Elements of the packed form of a `k` by `n` matrix.

@@ -9,12 +9,12 @@
 //! bits do not depend on the number of threads, nor on how many rows are multiplied at once.
 
 use super::activate::{Activate, Epilogue};
-use super::blocked::{Blocked, Blocks, Right};
+use super::blocked::{Blocked, Blocks, Right, Source};
 use super::drive::{Ending, Left, Panels, Product, Target};
-use super::element::Element;
+use super::half::{self, Half, Halves};
 use super::micro::{Kernels, Native};
 use super::pack::{Lines, pack, packed_len};
-use super::{MatMut, MatRef, MatmulError, half, pairs};
+use super::{MatMut, MatRef, MatmulError, pairs};
 use crate::cpu::math::simd::Lane;
 use ::half::{bf16, f16};
 use straightline_passes::ir::DType;
@@ -67,19 +67,13 @@ impl PackedB {
         unsafe {
             match self.dtype {
                 DType::F64 => self.fill::<f64>(b),
-                DType::F16 => {
-                    let wide = half::widen::<f16>(b);
-                    self.fill::<f32>(half::view(&wide, b));
-                }
+                DType::F16 => self.fill_from(&Halves::<f16>::new(b)),
                 DType::BF16 => match pairs::kernels() {
                     Some(kernels) => {
                         self.data.grow(pairs::packed_bytes(self.k, self.n));
                         pairs::pack_right(kernels, b, self.data.ptr_mut());
                     }
-                    None => {
-                        let wide = half::widen::<bf16>(b);
-                        self.fill::<f32>(half::view(&wide, b));
-                    }
+                    None => self.fill_from(&Halves::<bf16>::new(b)),
                 },
                 _ => self.fill::<f32>(b),
             }
@@ -94,6 +88,16 @@ impl PackedB {
         self.data.grow(packed_len(self.k, self.n, panel) * size_of::<T>());
         // SAFETY: the room was just made.
         unsafe { pack::<T>(b, panel, self.data.ptr_mut()) }
+    }
+
+    /// # Safety
+    ///
+    /// The factor is valid to read in the sizes of this one.
+    unsafe fn fill_from(&mut self, b: &impl Source<f32>) {
+        let panel = f32::kernels().panel;
+        self.data.grow(packed_len(self.k, self.n, panel) * size_of::<f32>());
+        // SAFETY: the room was just made.
+        unsafe { b.pack((0, self.k), (0, self.n), panel, self.data.ptr_mut()) }
     }
 
     /// The dtype of the matrix that was packed, and of everything it is multiplied with.
@@ -229,26 +233,35 @@ unsafe fn run<T: Native + Lane>(
 /// # Safety
 ///
 /// As [`matmul_packed`].
-unsafe fn run_half<T: Element<Acc = f32>>(a: MatRef, b: &PackedB, c: MatMut, epilogue: Epilogue) {
+unsafe fn run_half<T: Half>(a: MatRef, b: &PackedB, c: MatMut, epilogue: Epilogue) {
     let (m, n) = (a.rows, b.n);
-    // SAFETY: the caller's contract; the copies are dense and live until the end.
-    unsafe {
-        let wide_a = half::widen::<T>(a);
-        let dense = |ptr, rows, row| half::widen::<T>(MatRef::new(ptr, (rows, n), (row, 1)));
-        let bias = epilogue.bias.map(|ptr| dense(ptr, 1, 0));
-        let residual = epilogue.residual.map(|(ptr, row)| dense(ptr, m, row));
-        let mut sums = Vec::<f32>::with_capacity(m * n);
-        let target = MatMut::row_major(sums.as_mut_ptr().cast(), m, n);
-        let wide = Epilogue {
-            bias: bias.as_ref().map(|copy| copy.as_ptr().cast()),
-            activation: epilogue.activation,
-            residual: residual.as_ref().map(|copy| (copy.as_ptr().cast(), n as isize)),
-        };
-        run::<f32>(f32::kernels(), half::view(&wide_a, a), b, target, wide);
-        for i in 0..m {
-            for j in 0..n {
-                *c.at::<T>(i, j) = T::round(*target.at::<f32>(i, j));
+    if m == 0 || n == 0 {
+        return;
+    }
+    let of_residual = if epilogue.residual.is_some() { m * n } else { 0 };
+    half::with_f32(m * a.cols + m * n + n + of_residual, |wide_a| {
+        let sums = wide_a.wrapping_add(m * a.cols);
+        let wide_bias = sums.wrapping_add(m * n);
+        let wide_residual = wide_bias.wrapping_add(n);
+        // SAFETY: the caller's contract; the copies are dense and live until the end.
+        unsafe {
+            let a = half::widen::<T>(a, wide_a);
+            let dense = |ptr, rows, row, to| {
+                half::widen::<T>(MatRef::new(ptr, (rows, n), (row, 1)), to).ptr
+            };
+            let bias = epilogue.bias.map(|ptr| dense(ptr, 1, 0, wide_bias));
+            let residual = epilogue.residual.map(|(ptr, row)| dense(ptr, m, row, wide_residual));
+            let target = MatMut::row_major(sums.cast(), m, n);
+            let wide = Epilogue {
+                bias,
+                activation: epilogue.activation,
+                residual: residual.map(|ptr| (ptr, n as isize)),
+            };
+            run::<f32>(f32::kernels(), a, b, target, wide);
+            for i in 0..m {
+                let to = c.at::<T>(i, 0).cast();
+                crate::cpu::kernels::half::narrow(T::DTYPE, to, sums.wrapping_add(i * n), n);
             }
         }
-    }
+    });
 }

@@ -356,3 +356,29 @@ fn misfits_are_errors() {
         "matrix product is not defined for bool"
     );
 }
+
+/// `cargo test --release -p straightline-runtime matmul::tests::speed_of_halves -- --ignored --nocapture`
+#[test]
+#[ignore = "a measurement"]
+fn speed_of_halves() {
+    fn best<T: Number>((m, k, n): (usize, usize, usize), layout: usize) -> f64 {
+        let rng = &mut Rng(7);
+        let (a, b) = (Mat::<T>::new(0, m, k, rng), Mat::<T>::new(layout, k, n, rng));
+        let mut out = Mat::<T>::new(0, m, n, rng);
+        let once = || {
+            let begin = std::time::Instant::now();
+            // SAFETY: the buffers cover their views.
+            unsafe { gemm(T::DTYPE, a.view(), b.view(), out.view_mut(), Scaling::default()) }
+                .unwrap();
+            begin.elapsed().as_secs_f64() * 1e6
+        };
+        std::iter::repeat_with(once).take(40).fold(f64::MAX, f64::min)
+    }
+    for shape in [(256, 256, 256), (1, 1024, 1024), (64, 1024, 1024), (1024, 1024, 1024)] {
+        for layout in [0, 1] {
+            let [half, single] = [best::<f16>(shape, layout), best::<f32>(shape, layout)];
+            let b = ["rows", "columns"][layout];
+            println!("{shape:?} b {b}: f16 {half:.1} us, f32 {single:.1} us");
+        }
+    }
+}
