@@ -43,7 +43,8 @@ pub struct ByteTile {
     pub b: *const u8,
     /// The sums.
     pub c: *mut i32,
-    /// From one row to the next, in elements.
+    /// From one row to the next, in elements; what is added to an address, so that backwards it
+    /// wraps around.
     pub c_row: usize,
     /// Whether `c` holds the sums of earlier blocks.
     pub resume: bool,
@@ -228,7 +229,7 @@ unsafe fn tile(t: &ByteTile) {
             a = a.add((ROWS - 1) * WIDE_STEPS);
         }
         for (i, sums) in sums.iter().enumerate().take(t.rows) {
-            let c = t.c.wrapping_add(i * t.c_row);
+            let c = t.c.wrapping_add(t.c_row.wrapping_mul(i));
             for (j, sum) in sums.iter().enumerate() {
                 let before = if t.resume { *c.add(j) } else { 0 };
                 *c.add(j) = before.wrapping_add(*sum);

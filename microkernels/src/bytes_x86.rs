@@ -83,7 +83,7 @@ unsafe fn tile_amx(t: &ByteTile) {
         a_block: 32 * STEPS as isize,
         b: t.b,
         c: t.c.cast(),
-        c_row: 4 * t.c_row,
+        c_row: t.c_row.wrapping_mul(4),
         resume: t.resume,
     };
     // SAFETY: the caller's contract: blocks of 2 KiB of either factor, and 16 or 32 rows of `c`.
@@ -131,7 +131,9 @@ unsafe fn vnni<const R: usize>(t: &ByteTile) {
     // `c`, by the caller's contract.
     unsafe {
         let mut sums = [[_mm512_setzero_si512(); 2]; R];
-        let at = |i: usize, half: usize| t.c.wrapping_add(i * t.c_row + 16 * half);
+        let at = |i: usize, half: usize| {
+            t.c.wrapping_add(t.c_row.wrapping_mul(i)).wrapping_add(16 * half)
+        };
         if t.resume {
             unroll!(i < R {
                 let load = |half| _mm512_loadu_si512(at(i, half).cast());
@@ -339,7 +341,9 @@ unsafe fn avx2<const R: usize>(t: &ByteTile) {
     // SAFETY: blocks of both factors, and `R` rows of `c`, by the caller's contract.
     unsafe {
         let mut sums = [[_mm256_setzero_si256(); 2]; R];
-        let at = |i: usize, half: usize| t.c.wrapping_add(i * t.c_row + 8 * half);
+        let at = |i: usize, half: usize| {
+            t.c.wrapping_add(t.c_row.wrapping_mul(i)).wrapping_add(8 * half)
+        };
         if t.resume {
             unroll!(i < R {
                 let load = |half| _mm256_loadu_si256(at(i, half).cast());

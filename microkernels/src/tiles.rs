@@ -82,7 +82,7 @@ macro_rules! products {
         /// The machine has the instruction and the tiles are configured; the factors hold the
         /// blocks, and 32 rows of `c` are valid to write.
         pub(super) unsafe fn $whole(t: &Tiles) {
-            let lower = t.c.wrapping_add(16 * t.c_row);
+            let lower = t.c.wrapping_add(t.c_row.wrapping_mul(16));
             // SAFETY: the caller's contract.
             unsafe {
                 asm!(

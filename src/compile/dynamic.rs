@@ -9,6 +9,7 @@ use super::tree::TensorTree;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ops::aten;
 use crate::tensor::Tensor;
+use std::panic::Location;
 use straightline_catalog::{Dims, layout};
 
 /// The highest dimension that can be marked.
@@ -35,7 +36,13 @@ const MOST: usize = 32;
 /// # Errors
 /// A dimension that the tensor does not have, or whose size is 0 or 1; a call of a compiled function
 /// that does not take another size there ([`ErrorKind::Compile`](crate::ErrorKind::Compile)).
+#[track_caller]
 pub fn mark_dynamic(tensor: &Tensor, dim: i64) -> Result<()> {
+    let line = Location::caller();
+    marked(tensor, dim).map_err(|e| e.with_location(line))
+}
+
+fn marked(tensor: &Tensor, dim: i64) -> Result<()> {
     let rank = tensor.dim() as i64;
     let at = if dim < 0 { dim + rank } else { dim };
     ensure!(

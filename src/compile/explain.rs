@@ -145,6 +145,9 @@ fn convolution_ops(c: &Convolution) -> Vec<String> {
     if c.pack_weight {
         ops.push("(packed weights)".into());
     }
+    if c.fast_math {
+        ops.push("(fast math)".into());
+    }
     ops
 }
 
@@ -217,7 +220,15 @@ impl VariantExplanation {
             then,
             code_of,
             table: code.plan.reads(),
-            misfits: code.misfits.iter().map(ToString::to_string).collect(),
+            misfits: {
+                let mut all: Vec<String> = Vec::new();
+                for why in code.misfits.iter().map(ToString::to_string) {
+                    if !all.contains(&why) {
+                        all.push(why);
+                    }
+                }
+                all
+            },
         }
     }
 

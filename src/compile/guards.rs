@@ -450,6 +450,11 @@ impl fmt::Display for Guards {
                 Some(d) => writeln!(f, "  input {} has {other} {d} bytes further on", g.argument)?,
             }
         }
-        writeln!(f, "  thread: included {}, excluded {}", self.tls.included, self.tls.excluded)
+        let TlsKeySets { included, excluded } = self.tls;
+        let (own, without) = (DispatchKeySet::DEFAULT_INCLUDED, DispatchKeySet::DEFAULT_EXCLUDED);
+        match (included, excluded) == (own, without) {
+            true => Ok(()),
+            false => writeln!(f, "  thread: included {included}, excluded {excluded}"),
+        }
     }
 }

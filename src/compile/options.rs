@@ -62,7 +62,8 @@ pub struct CompileOptions {
     /// captured graph each, and a table of numbers. Beyond that, calls run eagerly.
     pub max_sizes: usize,
     /// Allow rewrites that change results by more than a reordered sum does, also for NaN,
-    /// infinities and signed zero.
+    /// infinities and signed zero, and convolutions of `f32` whose error is some ten times that of
+    /// a sum (3x3 kernels by Winograd's algorithm on squares of 4x4 outputs).
     pub fast_math: bool,
 }
 

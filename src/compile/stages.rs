@@ -61,7 +61,8 @@ impl Traced {
         let _pin = self.surroundings.pin();
         self.check()?;
         let begin = Instant::now();
-        let options = RewriteOptions { fast_math: options.fast_math, ..RewriteOptions::default() };
+        let fast_math = options.fast_math;
+        let options = RewriteOptions { fast_math, ..RewriteOptions::default() };
         let range = record_function("rewrite");
         let (graph, report) =
             rewrite(&self.graph, &options).map_err(|e| Error::compile(e.to_string()))?;
@@ -69,8 +70,8 @@ impl Traced {
         drop(range);
         let _range = record_function("schedule");
         let begin = Instant::now();
-        let schedule = schedule(&graph, &ScheduleOptions::default())
-            .map_err(|e| Error::compile(e.to_string()))?;
+        let options = ScheduleOptions { fast_math, ..ScheduleOptions::default() };
+        let schedule = schedule(&graph, &options).map_err(|e| Error::compile(e.to_string()))?;
         Ok(Lowered {
             traced: self.clone(),
             graph,

@@ -1,5 +1,6 @@
 //! Capture, replay and what surrounds them, through the public interface.
 
+use straightline::ops::aten;
 use straightline::{
     CompileEvent, CompileOptions, DType, ErrorKind, Result, Tensor, compile, compile_with, dispatch,
 };
@@ -524,4 +525,31 @@ fn any_number_of_variants_may_be_asked_for() {
         f.call(&randn(&[n])).unwrap();
     }
     assert_eq!(f.variants(), 3);
+}
+
+/// Convolutions under `fast_math` are computed by squares of 4x4 outputs where these are worth it:
+/// the errors are at most 1.2e-5 of the sum of the terms' magnitudes, and larger than those of sums.
+#[test]
+fn convolutions_under_fast_math_stay_near() {
+    let (x, w) = (randn(&[2, 32, 30, 30]), randn(&[33, 32, 3, 3]));
+    let convolution =
+        |x: &Tensor, w: &Tensor| aten::conv2d(x, w, None, &[1, 1], &[1, 1], &[1, 1], 1);
+    let wide = |t: &Tensor| t.to_dtype(DType::F64).unwrap();
+    let want = convolution(&wide(&x), &wide(&w)).unwrap();
+    let size = convolution(&wide(&x.abs().unwrap()), &wide(&w.abs().unwrap())).unwrap();
+    let most = |options: CompileOptions| -> f64 {
+        let w = w.clone();
+        let fast = options.fast_math;
+        let f = compile_with(options, move |x: &Tensor| convolution(x, &w));
+        let y = [f.call(&x).unwrap(), f.call(&x).unwrap()];
+        close(&y[0], &y[1]);
+        assert_eq!(f.explain().to_string().contains("(fast math)"), fast);
+        let values = |t: &Tensor| t.to_vec::<f64>().unwrap();
+        let (y, want, size) = (values(&wide(&y[0])), values(&want), values(&size));
+        let off = y.iter().zip(&want).zip(&size).map(|((y, want), size)| (y - want).abs() / size);
+        off.fold(0.0, f64::max)
+    };
+    let plain = most(CompileOptions::default());
+    let fast = most(CompileOptions { fast_math: true, ..CompileOptions::default() });
+    assert!(plain < 1e-6 && plain < fast && fast < 1.2e-5, "{plain:e} {fast:e}");
 }

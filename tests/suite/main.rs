@@ -36,6 +36,7 @@ mod fused_scatters;
 mod graph_texts;
 mod half;
 mod hostile;
+mod int_products;
 mod kinds;
 mod kinds_compiled;
 mod lazy_bits;

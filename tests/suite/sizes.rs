@@ -184,6 +184,27 @@ fn indices_are_checked_against_the_size_of_the_call() {
     assert!(e.to_string().contains('4'), "{e}");
 }
 
+/// Positions that are listed while scheduling are other lists at each size.
+#[test]
+fn what_is_copied_from_listed_positions_at_many_sizes() {
+    let fs: [fn(&Tensor) -> Result<Tensor>; 4] = [
+        |x| aten::constant_pad_nd(x, &[3, 1], 1.into()),
+        |x| aten::roll(x, &[2, -1], &[0, 1])?.add(x),
+        |x| aten::reflection_pad1d(x, &[2, 3])?.mul(2.0),
+        |x| aten::constant_pad_nd(x, &[1, 1, 2, 2], 0.into())?.sum_dim([0]),
+    ];
+    let mut dice = Dice(23);
+    for (i, f) in fs.into_iter().enumerate() {
+        let f = compile(f);
+        for n in [21, 30, 35, 41, 50, 63, 77, 90] {
+            let x = numbers(&mut dice, &[n, n + 3]);
+            let (got, want) = (f.call(&x).unwrap(), f.eager(&x).unwrap());
+            assert!(got.allclose_with(&want, 1e-12, 1e-12).unwrap(), "{i} at {n}");
+        }
+        assert!(f.codes() <= 3, "{i}: {}", f.explain());
+    }
+}
+
 #[test]
 fn many_threads_call_many_sizes() {
     let f = compile(|x: &Tensor| x.softmax(-1)?.mul(x)?.sum_dim([1]));

@@ -498,3 +498,22 @@ fn same_eager_and_compiled(
     }
     Ok(())
 }
+
+/// Of zeros of either sign `fmax` and `fmin` give the first, of `bf16` the second (PyTorch 2.15).
+#[test]
+fn fmax_of_zeros_of_either_sign() {
+    for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
+        let of = |v: [f32; 4]| Tensor::from_slice(&v, [4]).unwrap().to_dtype(dtype).unwrap();
+        let (a, b) = (of([0.0, -0.0, f32::NAN, 1.0]), of([-0.0, 0.0, 2.0, f32::NAN]));
+        let first = dtype != DType::BF16;
+        for f in [aten::fmax, aten::fmin] as [fn(&Tensor, &Tensor) -> Result<Tensor>; 2] {
+            let compiled = compile(move |(a, b): &(Tensor, Tensor)| f(a, b));
+            for y in [f(&a, &b).unwrap(), compiled.call((&a, &b)).unwrap()] {
+                let y = y.to_dtype(DType::F32).unwrap().to_vec::<f32>().unwrap();
+                let signs = [y[0].is_sign_negative(), y[1].is_sign_negative()];
+                assert_eq!(signs, [!first, first], "{dtype}");
+                assert_eq!(y[2..], [2.0, 1.0], "{dtype}");
+            }
+        }
+    }
+}

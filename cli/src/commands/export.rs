@@ -170,6 +170,7 @@ fn step(step: &Step, bodies: bool) -> Value {
                 Follow::Activation(a) => json!({"activation": format!("{a:?}").to_lowercase()}),
             }),
             "pack_weight": c.pack_weight,
+            "fast_math": c.fast_math,
         }),
         Step::Extern(Extern::Op { op, inputs, outputs, .. }) => json!({
             "extern": op.name(),

@@ -2,8 +2,8 @@
 
 use super::Builder;
 use super::table::formulas;
-use crate::ir::Scalar;
-use crate::schedule::loops::{BinaryOp, UnaryOp};
+use crate::ir::{DType, Scalar};
+use crate::schedule::loops::{BinaryOp, CompareOp, UnaryOp};
 
 formulas! {
     "clamp(x, lo, hi) = min(max(x, lo), hi); a missing bound does nothing"
@@ -91,22 +91,24 @@ fn relu6<B: Builder>(b: &mut B) -> Option<B::Value> {
     Some(between(b, x, Some(0.into()), Some(6.into())))
 }
 
-/// The larger (or smaller) one, but the other where one is NaN.
-fn ignoring_nan<B: Builder>(b: &mut B, op: BinaryOp) -> Option<B::Value> {
+/// The larger (or smaller) one, but the other where one is NaN. Of zeros of either sign it is the
+/// first; of `bf16`, whose kernel in PyTorch asks the other way round, the second.
+fn ignoring_nan<B: Builder>(b: &mut B, op: BinaryOp, beyond: CompareOp) -> Option<B::Value> {
     let (x, y) = (stored(b, 0)?, stored(b, 1)?);
-    let best = b.binary_op(op, x, y);
     if !b.result_dtype().is_floating() {
-        return Some(best);
+        return Some(b.binary_op(op, x, y));
     }
-    let (x_nan, y_nan) = (b.unary_op(UnaryOp::IsNan, x), b.unary_op(UnaryOp::IsNan, y));
-    let best = b.choose(y_nan, x, best);
-    Some(b.choose(x_nan, y, best))
+    let (keep, take) = if b.result_dtype() == DType::BF16 { (y, x) } else { (x, y) };
+    let nan = b.unary_op(UnaryOp::IsNan, keep);
+    let further = b.compare_op(beyond, take, keep);
+    let takes = b.either(nan, further);
+    Some(b.choose(takes, take, keep))
 }
 
 fn fmax<B: Builder>(b: &mut B) -> Option<B::Value> {
-    ignoring_nan(b, BinaryOp::Maximum)
+    ignoring_nan(b, BinaryOp::Maximum, CompareOp::Gt)
 }
 
 fn fmin<B: Builder>(b: &mut B) -> Option<B::Value> {
-    ignoring_nan(b, BinaryOp::Minimum)
+    ignoring_nan(b, BinaryOp::Minimum, CompareOp::Lt)
 }

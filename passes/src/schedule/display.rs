@@ -180,6 +180,9 @@ impl fmt::Display for Extern {
                 if c.pack_weight {
                     f.write_str(" (packed)")?;
                 }
+                if c.fast_math {
+                    f.write_str(", fast math")?;
+                }
                 if let Some(bias) = &c.bias {
                     write!(f, ", bias {bias}")?;
                 }

@@ -83,22 +83,39 @@ pub enum BufferKind {
 }
 
 impl BufferKind {
-    /// Where a temporary lies, as numbers: 0 for the arena or 1 more than an output, and the byte
-    /// offset. `None` for what is no temporary.
+    /// What code has to know of a buffer that no caller provides. Of a temporary: 0 for the arena or
+    /// 1 more than an output, and the byte offset. Of a constant: a digest of its bytes, and their
+    /// address.
     ///
     /// ```
     /// use straightline_passes::schedule::loops::BufferKind;
     /// assert_eq!(BufferKind::Arena { offset: 64 }.place(), Some([0, 64]));
     /// assert_eq!(BufferKind::Within { output: 2, offset: 64 }.place(), Some([3, 64]));
     /// assert_eq!(BufferKind::Input(0).place(), None);
+    /// let of = |bytes: &[u8]| BufferKind::Constant(bytes.into()).place().unwrap()[0];
+    /// assert_eq!(of(&[1, 2]), of(&[1, 2]));
+    /// assert_ne!(of(&[1, 2]), of(&[1, 3]));
     /// ```
     pub fn place(&self) -> Option<[i64; 2]> {
         match self {
             BufferKind::Arena { offset } => Some([0, *offset as i64]),
             BufferKind::Within { output, offset } => Some([i64::from(*output) + 1, *offset as i64]),
-            _ => None,
+            BufferKind::Constant(bytes) => Some([digest(bytes), bytes.as_ptr().addr() as i64]),
+            BufferKind::Input(_) | BufferKind::Parameter(_) | BufferKind::Output(_) => None,
         }
     }
+}
+
+/// Tells contents apart, but for chance (who relies on it compares them).
+fn digest(bytes: &[u8]) -> i64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let words = words.iter().chain([&last]).map(|w| u64::from_le_bytes(*w));
+    let mixed = words.fold(bytes.len() as u64, |sum, word| {
+        (sum.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    });
+    (mixed ^ mixed >> 32) as i64
 }
 
 /// A piece of memory that steps read and write.
@@ -455,6 +472,8 @@ pub struct Convolution {
     pub follow: Vec<Follow<BufferView>>,
     /// The weight is a parameter (or constant): the plan packs it once and again when it changes.
     pub pack_weight: bool,
+    /// It may be computed by an algorithm whose errors are larger than those of the sums.
+    pub fast_math: bool,
 }
 
 impl Convolution {

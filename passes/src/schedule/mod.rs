@@ -41,11 +41,18 @@ pub struct ScheduleOptions {
     pub merge_siblings: bool,
     /// Fold bias, activation and residual into matrix products.
     pub fold_epilogues: bool,
+    /// Convolutions may be computed by algorithms whose errors are larger than those of sums.
+    pub fast_math: bool,
 }
 
 impl Default for ScheduleOptions {
     fn default() -> Self {
-        ScheduleOptions { max_kernel_ops: 256, merge_siblings: true, fold_epilogues: true }
+        ScheduleOptions {
+            max_kernel_ops: 256,
+            merge_siblings: true,
+            fold_epilogues: true,
+            fast_math: false,
+        }
     }
 }
 

@@ -8,7 +8,6 @@ use super::loops::{
     Axis, BufferKind, Index, Inst, Kernel, Op, Schedule, Scratch, Stage, Step, Vectorize,
 };
 use crate::ir::{DType, Scalar};
-use std::sync::Arc;
 
 /// What takes the place of the numbers of a kernel.
 pub trait Numbers<N, C> {
@@ -149,7 +148,8 @@ enum Home {
     Input(u32),
     Parameter(u32),
     Output(u32),
-    Constant(Arc<[u8]>),
+    /// What is in it is a number.
+    Constant,
     /// In the arena or in an output, which is a number.
     Temporary,
 }
@@ -174,7 +174,11 @@ impl Structure {
         for (i, (a, b)) in self.steps.iter().zip(&other.steps).enumerate() {
             match (a, b) {
                 (Some(a), Some(b)) if a != b => {
-                    return Some(format!("step {i} is {}, was {}", outline(b), outline(a)));
+                    let (is, was) = (outline(b), outline(a));
+                    return Some(match is == was {
+                        true => format!("step {i}, {is}, has other axes in its indices"),
+                        false => format!("step {i} is {is}, was {was}"),
+                    });
                 }
                 (Some(_), None) => return Some(format!("step {i} calls a runtime kernel")),
                 (None, Some(_)) => return Some(format!("step {i} is generated code")),
@@ -183,7 +187,7 @@ impl Structure {
         }
         let mut buffers = self.buffers.iter().zip(&other.buffers);
         match buffers.position(|(a, b)| a != b) {
-            Some(i) => Some(format!("buffer {i} lies elsewhere, or holds other constants")),
+            Some(i) => Some(format!("buffer {i} is of another kind")),
             None => (self.buffers.len() != other.buffers.len())
                 .then(|| format!("{} buffers, were {}", other.buffers.len(), self.buffers.len())),
         }
@@ -221,8 +225,9 @@ impl Numbers<(), LiteralKind> for Apart<'_> {
 }
 
 impl Schedule {
-    /// The structure and the numbers: first two of each buffer, which say where a temporary lies
-    /// ([`BufferKind::place`]), then those of each kernel in the order of [`Kernel::with_numbers`].
+    /// The structure and the numbers: first two of each buffer, which say where a temporary lies or
+    /// a constant is ([`BufferKind::place`]), then those of each kernel in the order of
+    /// [`Kernel::with_numbers`].
     ///
     /// ```
     /// use straightline_passes::schedule::loops::Schedule;
@@ -238,7 +243,7 @@ impl Schedule {
                 BufferKind::Input(i) => Home::Input(*i),
                 BufferKind::Parameter(i) => Home::Parameter(*i),
                 BufferKind::Output(i) => Home::Output(*i),
-                BufferKind::Constant(bytes) => Home::Constant(bytes.clone()),
+                BufferKind::Constant(_) => Home::Constant,
                 BufferKind::Arena { .. } | BufferKind::Within { .. } => Home::Temporary,
             };
             buffers.push((b.dtype, home));

@@ -59,6 +59,7 @@ pub fn schedule(graph: &Graph, options: &ScheduleOptions) -> Result<Schedule, Sc
         p: &p,
         strides: &demands.strides,
         bound: &results.bound,
+        fast_math: options.fast_math,
         buffers: Vec::new(),
         ids: HashMap::new(),
         sites: Vec::new(),
@@ -102,6 +103,7 @@ struct Planner<'a> {
     p: &'a Program,
     strides: &'a HashMap<V, Dims>,
     bound: &'a BTreeMap<V, u32>,
+    fast_math: bool,
     buffers: Vec<Buffer>,
     ids: HashMap<V, BufferId>,
     sites: Vec<Site>,
@@ -359,6 +361,7 @@ impl Planner<'_> {
             groups: args.groups,
             follow,
             pack_weight: matmul::is_weight(self.p, demanded(self.p, args.weight, self.strides)),
+            fast_math: self.fast_math,
         })
     }
 

@@ -21,6 +21,7 @@ pub(super) struct ConvolutionStep {
     follow: Vec<loops::Follow<Located>>,
     /// Present where the weight is packed.
     cache: Option<(Packed<PackedKernel>, PackedForm)>,
+    fast_math: bool,
 }
 
 impl ConvolutionStep {
@@ -28,7 +29,7 @@ impl ConvolutionStep {
     pub(super) fn new(s: &Schedule, c: &Convolution) -> Self {
         let sizes = [&c.input.sizes[..], &c.weight.sizes, &c.out.sizes];
         let geometry = Geometry::of(sizes, [&c.stride, &c.padding, &c.dilation], c.groups);
-        let form = PackedForm::of(c.out.dtype, &geometry).filter(|_| c.pack_weight);
+        let form = PackedForm::of(c.out.dtype, &geometry, c.fast_math).filter(|_| c.pack_weight);
         ConvolutionStep {
             dtype: c.out.dtype,
             geometry,
@@ -38,6 +39,7 @@ impl ConvolutionStep {
             out: Located::new(s, &c.out),
             follow: c.follow.iter().map(|f| f.as_ref().map(|v| Located::new(s, v))).collect(),
             cache: form.map(|form| (Packed::default(), form)),
+            fast_math: c.fast_math,
         }
     }
 
@@ -67,7 +69,8 @@ impl ConvolutionStep {
         // (`verify_schedule`), which `Plan::run`'s caller vouches for; the planner gives the result
         // memory of its own.
         unsafe {
-            convolve_packed(self.dtype, &self.geometry, operands, packed.as_deref(), &follow);
+            let packed = (packed.as_deref(), self.fast_math);
+            convolve_packed(self.dtype, &self.geometry, operands, packed, &follow);
         }
     }
 

@@ -93,6 +93,16 @@ pub enum Misfit {
     Kind,
 }
 
+/// Whether constants differ that have the same digest.
+fn digests_deceive(a: &Schedule, b: &Schedule) -> bool {
+    a.buffers.iter().zip(&b.buffers).any(|(a, b)| match (&a.kind, &b.kind) {
+        (BufferKind::Constant(x), BufferKind::Constant(y)) => {
+            a.kind.place().map(|p| p[0]) == b.kind.place().map(|p| p[0]) && x != y
+        }
+        _ => false,
+    })
+}
+
 /// How a schedule is compiled.
 #[derive(Clone, Debug, Default)]
 pub struct PlanOptions {
@@ -227,6 +237,8 @@ impl Plan {
             return Ok(Err(Misfit::Structure(what)));
         }
         let table = match self.code.table(&numbers) {
+            // what the code relies on is the same: not just its digest
+            Ok(_) if digests_deceive(&self.schedule, schedule) => return Ok(Err(Misfit::Kind)),
             Ok(table) => table,
             Err(Unfit::Kind) => return Ok(Err(Misfit::Kind)),
             Err(Unfit::Fixed(at)) => {

@@ -58,6 +58,66 @@ pub(crate) fn mm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     Ok(out)
 }
 
+/// The checks of a product of bytes; the sizes of the result.
+fn int_mm_sizes(a: &Tensor, b: &Tensor) -> Result<[i64; 2]> {
+    check_devices(&[a, b])?;
+    for (t, name) in [(a, "self"), (b, "mat2")] {
+        ensure!(t.dim() == 2, "_int_mm: {name} must be a matrix, got {}-D tensor", t.dim());
+    }
+    let ((m, k), (l, n)) = ((a.sizes()[0], a.sizes()[1]), (b.sizes()[0], b.sizes()[1]));
+    ensure!(k == l, "_int_mm: mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {l}x{n})");
+    ensure_dtype!(
+        matches!(a.dtype(), DType::I8 | DType::U8),
+        "_int_mm: Expected self dtype to be int8 or uint8 but got {}",
+        a.dtype()
+    );
+    ensure_dtype!(
+        b.dtype() == DType::I8,
+        "_int_mm: Expected mat2 dtype to be of type int8 but got {}",
+        b.dtype()
+    );
+    Ok([m, n])
+}
+
+/// The product of two matrices of bytes, in `i32`.
+pub(crate) fn int_mm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    // PyTorch asks for these sizes before it looks at the operands
+    for (t, dim) in [(a, 0), (b, 1)] {
+        ensure_index!(t.dim() != 0, "Dimension specified as {dim} but tensor has no dimensions");
+        ensure_index!(
+            t.dim() > dim,
+            "Dimension out of range (expected to be in range of [-1, 0], but got {dim})"
+        );
+    }
+    let sizes = int_mm_sizes(a, b)?;
+    let mut out = Tensor::allocate_contiguous(DType::I32, a.device(), &sizes)?;
+    launch::run(&mut out, [a, b], |out, [a, b]| Ok(matmul::int_product(out, a, b)?))?;
+    Ok(out)
+}
+
+/// [`int_mm`] into `out`, which has its dtype, its sizes and no gaps already.
+pub(crate) fn int_mm_out(a: &Tensor, b: &Tensor, out: &Tensor) -> Result<Tensor> {
+    let sizes = int_mm_sizes(a, b)?;
+    check_devices(&[a, out])?;
+    ensure_dtype!(
+        out.dtype() == DType::I32,
+        "_int_mm: Expected result dtype to be int32 but got {}",
+        out.dtype()
+    );
+    for (dim, size) in sizes.into_iter().enumerate() {
+        ensure_index!(
+            out.dim() > dim,
+            "Dimension out of range (expected to be in range of [-1, 0], but got {dim})"
+        );
+        let found = out.sizes()[dim];
+        ensure!(found == size, "_int_mm: Expected result.size({dim}) to be {size} but got {found}");
+    }
+    ensure!(out.dim() == 2, "_int_mm: Expected result to be of dimension 2 but got {}", out.dim());
+    ensure!(out.is_contiguous(), "_int_mm: Expected result to be contiguous.");
+    launch::run(launch::Written(out), [a, b], |out, [a, b]| Ok(matmul::int_product(out, a, b)?))?;
+    Ok(out.clone())
+}
+
 /// A factor of integers is an integer.
 fn factor(dtype: DType, factor: Scalar) -> Scalar {
     match dtype.is_floating() || dtype.is_complex() {

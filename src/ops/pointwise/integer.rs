@@ -39,6 +39,10 @@ pub(crate) fn lcm(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 
 pub(crate) fn fmax(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let dtype = pointwise::ordered(a, b, "fmax")?;
+    if dtype == DType::BF16 {
+        // of zeros of either sign PyTorch's gives the second here
+        return zip(a, b, dtype, &|x, y| math::fmax(y, x));
+    }
     if dtype.is_floating() {
         return zip(a, b, dtype, &math::fmax);
     }
@@ -47,6 +51,10 @@ pub(crate) fn fmax(a: &Tensor, b: &Tensor) -> Result<Tensor> {
 
 pub(crate) fn fmin(a: &Tensor, b: &Tensor) -> Result<Tensor> {
     let dtype = pointwise::ordered(a, b, "fmin")?;
+    if dtype == DType::BF16 {
+        // of zeros of either sign PyTorch's gives the second here
+        return zip(a, b, dtype, &|x, y| math::fmin(y, x));
+    }
     if dtype.is_floating() {
         return zip(a, b, dtype, &math::fmin);
     }

@@ -5,7 +5,7 @@ use super::random::compare;
 use crate::ir::graph::ValueRef;
 use crate::ir::{Arg, DType, TensorMeta};
 use crate::schedule::loops::{Activation, Convolution, Extern, Follow, Schedule, Step};
-use crate::schedule::verify_schedule;
+use crate::schedule::{ScheduleOptions, verify_schedule};
 
 /// A convolution with 3x3 kernels that keeps the sizes.
 fn conv(b: &mut B, x: ValueRef, outputs: i64) -> ValueRef {
@@ -198,4 +198,17 @@ fn convolutions_that_do_not_fit_are_found() {
     assert!(broken(&|c| c.padding.truncate(1)).contains("numbers are missing"));
     assert!(broken(&|c| c.bias = Some(c.input.clone())).contains("sizes of the bias"));
     assert!(broken(&|c| c.follow.push(Follow::Shift(c.out.clone()))).contains("what follows"));
+}
+
+/// The permission to compute with larger errors goes from the options to the step, which says so.
+#[test]
+fn fast_math_is_said_of_the_step() {
+    let mut b = B::default();
+    let x = b.input(&[1, 32, 28, 28]);
+    let y = conv(&mut b, x, 32);
+    let plan = b.schedule(&[y]);
+    assert!(!convolutions(&plan)[0].fast_math && !plan.to_string().contains("fast math"), "{plan}");
+    let options = ScheduleOptions { fast_math: true, ..ScheduleOptions::default() };
+    let plan = crate::schedule::schedule(&b.g, &options).unwrap();
+    assert!(convolutions(&plan)[0].fast_math && plan.to_string().contains(", fast math"), "{plan}");
 }

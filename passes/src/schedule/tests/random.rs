@@ -104,8 +104,12 @@ fn schedules_compute_what_the_graph_says() {
 
 #[test]
 fn small_kernels_compute_the_same() {
-    let options =
-        ScheduleOptions { max_kernel_ops: 3, merge_siblings: false, fold_epilogues: false };
+    let options = ScheduleOptions {
+        max_kernel_ops: 3,
+        merge_siblings: false,
+        fold_epilogues: false,
+        ..ScheduleOptions::default()
+    };
     for seed in 1000..1100 {
         check(seed, &options);
     }

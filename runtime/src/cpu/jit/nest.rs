@@ -175,9 +175,9 @@ impl<'e, 'a, 'f, 'k> Nest<'e, 'a, 'f, 'k> {
                     let v = match key.mem {
                         Mem::Scratch(i) => scratch[i as usize],
                         Mem::Buffer(id) => match program.kind(id) {
-                            BufferKind::Constant(bytes) => {
-                                let at = bytes.as_ptr() as i64;
-                                e.i64(at)
+                            BufferKind::Constant(_) => {
+                                let [_, address] = program.place(id);
+                                e.size(address)
                             }
                             BufferKind::Arena { .. } | BufferKind::Within { .. } => {
                                 let [host, offset] = program.place(id);

@@ -44,6 +44,8 @@ fn lists(
         let BufferKind::Constant(bytes) = program.kind(*id) else {
             return None;
         };
+        // the same in every schedule that the code serves
+        program.place(*id)[0].fixed()?;
         let base = begins(index)?;
         let range = base as usize..(base + extent) as usize;
         match dtype {

@@ -262,7 +262,7 @@ impl Sizes {
 /// A schedule whose kernels have [`Size`]s.
 pub(crate) struct Program<'s> {
     pub(crate) schedule: &'s Schedule,
-    /// Per temporary, where it lies: [`BufferKind::place`].
+    /// Per temporary and constant, where it lies: [`BufferKind::place`].
     places: Vec<[Size; 2]>,
     /// Per step, `None` for a runtime kernel.
     pub(crate) kernels: Vec<Option<Kernel>>,
@@ -279,8 +279,8 @@ struct Compared<'a> {
 }
 
 impl Compared<'_> {
-    /// A number of the place of a temporary: where it is the same for all, that is chance, unless
-    /// the code is to serve one schedule alone.
+    /// A number of the place of a buffer: where it is the same for all, that is chance, unless the
+    /// code is to serve one schedule alone.
     fn place(&mut self, own: i64) -> Size {
         if self.others.is_empty() {
             return self.next(own);
@@ -333,9 +333,13 @@ impl<'s> Program<'s> {
     pub(crate) fn new(schedule: &'s Schedule, others: &[&[i64]]) -> Program<'s> {
         let sizes = Sizes::default();
         let mut compared = Compared { others, at: 0, sizes: &sizes, known: HashMap::new() };
-        let place = |b: &Buffer| match b.kind.place() {
-            Some(place) => place.map(|n| compared.place(n)),
-            None => [0; 2].map(|n| compared.next(n)),
+        let place = |b: &Buffer| match (&b.kind, b.kind.place()) {
+            // what is in it may decide about code; every schedule has its own
+            (BufferKind::Constant(_), Some([digest, address])) => {
+                [compared.next(digest), compared.place(address)]
+            }
+            (_, Some(place)) => place.map(|n| compared.place(n)),
+            (_, None) => [0; 2].map(|n| compared.next(n)),
         };
         let places = schedule.buffers.iter().map(place).collect();
         let kernel = |step: &Step| match step {
@@ -359,7 +363,7 @@ impl<'s> Program<'s> {
         self.schedule.buffer(id).dtype.size() as i64
     }
 
-    /// Where a temporary lies: [`BufferKind::place`].
+    /// Where a temporary or a constant lies: [`BufferKind::place`].
     pub(crate) fn place(&self, id: BufferId) -> [Size; 2] {
         self.places[id.0 as usize]
     }

@@ -154,6 +154,20 @@ fn where_temporaries_lie_is_a_number() {
     assert_ne!(hosts(30), hosts(300), "they lie in the same memory");
 }
 
+/// The positions that a kernel reads from a list are another list for each size.
+#[test]
+fn listed_positions_are_numbers() {
+    serves(
+        "graph(%x: f32[2,3,N]) {
+  %0: f32[2,3,N2] = aten::upsample_nearest1d(%x, output_size=[N2], scales=none)
+  %1: f32[2,3,N2] = aten::relu(%0)
+  return %1
+}",
+        [20, 33],
+        &[2, 7, 16, 40, 100],
+    );
+}
+
 #[test]
 fn code_of_another_structure_is_refused() {
     let text = |n: i64| {

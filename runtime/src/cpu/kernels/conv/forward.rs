@@ -22,11 +22,12 @@ pub struct Operands {
 
 /// [`convolve`](super::convolve) of f32 or f64 with a weight that may have been packed, and with
 /// operations on the output while it is in the cache. The bits are those of a plain convolution and
-/// the operations one after the other.
+/// the operations one after the other; with `fast_math`, f32 by 3x3 kernels may differ from the sums
+/// by some 1e-5 of the sum of their terms' magnitudes.
 ///
 /// # Panics
 ///
-/// If the packed weight is in another form, or of another dtype.
+/// If the packed weight is in another form, of another dtype, or not of this `fast_math`.
 ///
 /// # Safety
 ///
@@ -36,15 +37,16 @@ pub unsafe fn convolve_packed(
     dtype: DType,
     g: &Geometry,
     operands: Operands,
-    packed: Option<&PackedKernel>,
+    (packed, fast_math): (Option<&PackedKernel>, bool),
     follow: &[Follow],
 ) {
     let Operands { input, weight, bias, output } = operands;
     assert!(
-        packed.is_none_or(|p| PackedForm::of(dtype, g).as_ref() == Some(&p.form)),
+        packed.is_none_or(|p| PackedForm::of(dtype, g, fast_math).as_ref() == Some(&p.form)),
         "a weight in another form"
     );
     let kernel = packed.map_or(Kernel::At(weight), |p| Kernel::Packed(weight, p));
+    let squares = if dtype == DType::F32 { winograd::Shape::forward(g, fast_math) } else { None };
     let follows = Follows { each: follow, channels: g.out_channels, plane: g.output_plane() };
     let to = Shared(output);
     // SAFETY: the caller's contract; runs that were just written.
@@ -54,24 +56,27 @@ pub unsafe fn convolve_packed(
                 let finish = |image: usize, channel: usize, run: (usize, usize)| {
                     follows.apply::<f32>(to.at(0).cast(), (image, channel), run)
                 };
-                forward::<f32>(dtype, g, input, kernel, bias, output, Some(&finish));
+                forward::<f32>((dtype, squares), g, input, kernel, bias, output, Some(&finish));
             }
             DType::F64 => {
                 let finish = |image: usize, channel: usize, run: (usize, usize)| {
                     follows.apply::<f64>(to.at(0).cast(), (image, channel), run)
                 };
-                forward::<f64>(dtype, g, input, kernel, bias, output, Some(&finish));
+                forward::<f64>((dtype, squares), g, input, kernel, bias, output, Some(&finish));
             }
             _ => panic!("convolve_packed does not compute {dtype}"),
         }
     }
 }
 
+/// The convolution by Winograd's algorithm, where there is a shape, or by sums.
+///
 /// # Safety
 ///
-/// As [`convolve_packed`], for any `T` that is `dtype`.
+/// As [`convolve_packed`], for any `T` that is `dtype`; a shape is one of the geometry, and then `T`
+/// is f32.
 pub(super) unsafe fn forward<T: Number>(
-    dtype: DType,
+    (dtype, shape): (DType, Option<winograd::Shape>),
     g: &Geometry,
     input: *const u8,
     kernel: Kernel<'_>,
@@ -79,7 +84,6 @@ pub(super) unsafe fn forward<T: Number>(
     output: *mut u8,
     finish: Option<Finish<'_>>,
 ) {
-    let shape = if dtype == DType::F32 { winograd::Shape::forward(g) } else { None };
     let Some(shape) = shape else {
         // SAFETY: the caller's contract.
         return unsafe { written_out::<T>(dtype, g, input, kernel, bias, output, finish) };

@@ -11,28 +11,41 @@ pub struct PackedForm {
     groups: usize,
     channels: [usize; 2],
     kernel: [usize; 3],
+    /// Whether the algorithm may have larger errors than the sums.
+    fast_math: bool,
     order: FormOrder,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum FormOrder {
-    Squares,
-    Tiles { height: usize },
+    /// Transformed for squares of so many outputs in each direction.
+    Squares {
+        edge: usize,
+    },
+    Tiles {
+        height: usize,
+    },
 }
 
 impl PackedForm {
     /// The form for a convolution, if it has another order than that of dense weights.
-    pub fn of(dtype: DType, g: &Geometry) -> Option<PackedForm> {
-        let squares = dtype == DType::F32 && winograd::Shape::forward(g).is_some();
+    /// With `fast_math` the convolution may have larger errors than its sums.
+    pub fn of(dtype: DType, g: &Geometry, fast_math: bool) -> Option<PackedForm> {
+        let squares = winograd::Shape::forward(g, fast_math).filter(|_| dtype == DType::F32);
         let direct = !g.is_depthwise() && !g.is_pointwise() && direct::fits(g);
-        let order = match dtype {
-            _ if squares => FormOrder::Squares,
-            DType::F32 if direct => FormOrder::Tiles { height: direct::height::<f32>(g) },
-            DType::F64 if direct => FormOrder::Tiles { height: direct::height::<f64>(g) },
+        let order = match (squares, dtype) {
+            (Some(shape), _) => FormOrder::Squares { edge: shape.edge() },
+            (_, DType::F32) if direct => FormOrder::Tiles { height: direct::height::<f32>(g) },
+            (_, DType::F64) if direct => FormOrder::Tiles { height: direct::height::<f64>(g) },
             _ => return None,
         };
         let channels = [g.in_channels, g.out_channels];
-        Some(PackedForm { dtype, groups: g.groups, channels, kernel: g.kernel, order })
+        Some(PackedForm { dtype, groups: g.groups, channels, kernel: g.kernel, fast_math, order })
+    }
+
+    /// Whether this is the form of a convolution.
+    pub(super) fn fits(&self, dtype: DType, g: &Geometry) -> bool {
+        PackedForm::of(dtype, g, self.fast_math).as_ref() == Some(self)
     }
 }
 
@@ -59,8 +72,8 @@ impl PackedKernel {
     ///
     /// `weight` leads to the elements of a dense weight of the geometry.
     pub unsafe fn new(form: &PackedForm, g: &Geometry, weight: *const u8) -> PackedKernel {
-        assert_eq!(PackedForm::of(form.dtype, g).as_ref(), Some(form), "another form");
-        let order = match (form.dtype, winograd::Shape::forward(g)) {
+        assert!(form.fits(form.dtype, g), "another form");
+        let order = match (form.dtype, winograd::Shape::forward(g, form.fast_math)) {
             (DType::F64, _) => {
                 let mut to = vec![0.0; g.weights()];
                 // SAFETY: the caller's contract.

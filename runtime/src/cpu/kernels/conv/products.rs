@@ -67,8 +67,10 @@ pub fn convolve(
         (bias.as_ref().unwrap_or(&input), bias.map_or(g.inputs(), |_| g.out_channels)),
     ])?;
     let (from, by, plus) = (input.ptr.cast_const(), weight.ptr.cast_const(), pointer(bias));
+    let squares = if dtype == DType::F32 { winograd::Shape::forward(g, false) } else { None };
+    let way = (dtype, squares);
     // SAFETY: dense operands of the geometry's sizes, as has been checked.
-    unsafe { numbers!(dtype, forward(dtype, g, from, Kernel::At(by), plus, output.ptr, None)) }
+    unsafe { numbers!(dtype, forward(way, g, from, Kernel::At(by), plus, output.ptr, None)) }
     Ok(())
 }
 

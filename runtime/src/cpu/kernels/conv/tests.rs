@@ -185,14 +185,14 @@ fn packed_weights_and_what_follows_give_the_same_bits() {
                 }
                 // SAFETY: vectors of the geometry's sizes.
                 unsafe {
-                    let packed =
-                        PackedForm::of($dtype, &g).map(|form| PackedKernel::new(&form, &g, at(&w)));
+                    let packed = PackedForm::of($dtype, &g, false)
+                        .map(|form| PackedKernel::new(&form, &g, at(&w)));
                     for packed in [None, packed.as_ref()] {
                         let mut got = vec![9.0; want.len()];
                         let output = got.as_mut_ptr().cast();
                         let operands =
                             Operands { input: at(&x), weight: at(&w), bias: at(&b), output };
-                        convolve_packed($dtype, &g, operands, packed, follow);
+                        convolve_packed($dtype, &g, operands, (packed, false), follow);
                         assert_eq!(got, want, "{} {g:?} {follow:?}", packed.is_some());
                     }
                 }
@@ -210,7 +210,7 @@ fn packed_weights_and_what_follows_give_the_same_bits() {
 fn images_of_other_sizes_take_the_same_packed_weight() {
     let at = |batch: usize, size: usize| {
         let g = geometry((batch, 1, 64, 64), [1, size, size], [1, 3, 3], [1; 3], [0, 1, 1], [1; 3]);
-        PackedForm::of(DType::F32, &g)
+        PackedForm::of(DType::F32, &g, false)
     };
     assert!(at(1, 56).is_some());
     assert_eq!(at(1, 56), at(3, 40));

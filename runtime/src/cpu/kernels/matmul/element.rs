@@ -1,7 +1,23 @@
 //! What the matrix kernels require of an element type.
 
 use half::{bf16, f16};
-use straightline_passes::ir::Scalar;
+use straightline_passes::ir::{DType, Scalar};
+
+/// An element type of a safe dense product.
+pub trait MatElement: Copy {
+    /// Its dtype.
+    const DTYPE: DType;
+}
+
+macro_rules! mat_element {
+    ($($t:ty => $d:ident),*) => {$(
+        impl MatElement for $t {
+            const DTYPE: DType = DType::$d;
+        }
+    )*};
+}
+mat_element!(f32 => F32, f64 => F64, f16 => F16, bf16 => BF16, u8 => U8, i8 => I8,
+    i16 => I16, i32 => I32, i64 => I64);
 
 /// An element of a matrix, with the type its sums are kept in.
 pub(super) trait Element: Copy + Send + Sync + 'static {

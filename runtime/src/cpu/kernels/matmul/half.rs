@@ -4,10 +4,9 @@
 //! The left factor is widened as a whole, the right one block by block into the panels that tiles
 //! read. A finished tile is rounded to the result while it is in the first cache.
 
-use super::MatElement;
 use super::blocked::{Blocked, Blocks, Right, Source};
 use super::drive::{self, Dots, Ending, Left, PARALLEL_NS, Target};
-use super::element::Element;
+use super::element::{Element, MatElement};
 use super::micro::Native;
 use super::pack::{pack, with_scratch};
 use super::scaling::{Finish, Scaling};

@@ -144,6 +144,7 @@ mod tests_pairs;
 pub use activate::Epilogue;
 pub use after::finish;
 pub use bytes::int_product;
+pub use element::MatElement;
 pub use packed::{PackedB, matmul_packed, matmul_packed_strided};
 pub use scaling::Scaling;
 pub use straightline_passes::schedule::loops::Activation;
@@ -420,22 +421,6 @@ pub unsafe fn bmm(
 
 /// A row-major slice with its rows and columns, for [`matmul_slices`].
 pub type Dense<'a, T> = (&'a [T], usize, usize);
-
-/// An element type of a safe dense product.
-pub trait MatElement: Copy {
-    /// Its dtype.
-    const DTYPE: DType;
-}
-
-macro_rules! mat_element {
-    ($($t:ty => $d:ident),*) => {$(
-        impl MatElement for $t {
-            const DTYPE: DType = DType::$d;
-        }
-    )*};
-}
-mat_element!(f32 => F32, f64 => F64, ::half::f16 => F16, ::half::bf16 => BF16, u8 => U8, i8 => I8,
-    i16 => I16, i32 => I32, i64 => I64);
 
 /// The safe form for dense row-major data: `a @ b`.
 ///

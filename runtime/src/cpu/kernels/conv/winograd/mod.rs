@@ -1,9 +1,10 @@
 //! Convolutions of f32 with 3x3 kernels and stride 1 by Winograd's algorithm F(2x2, 3x3): squares
-//! of 2x2 outputs for 16 multiplications where the sum written out takes 36.
+//! of 2x2 outputs for 16 multiplications where the sum written out takes 36. Where larger errors are
+//! allowed, also by F(4x4, 3x3): 36 multiplications in place of 144.
 //!
-//! An output square is `Aᵀ [(G g Gᵀ) ⊙ (Bᵀ d B)] A`, with `g` the kernel and `d` the 4x4 inputs that
-//! the square sees. Over all channels the middle is 16 matrix products, one for each place of the
-//! 4x4 square: rows are squares, columns output channels, steps input channels. They go through the
+//! An output square is `Aᵀ [(G g Gᵀ) ⊙ (Bᵀ d B)] A`, with `g` the kernel and `d` the 4x4 (or 6x6)
+//! inputs that the square sees. Over all channels the middle is 16 (or 36) matrix products, one for
+//! each place of that square: rows are squares, columns output channels, steps input channels. They go through the
 //! microkernels of products, a block of squares at a time, whose transformed inputs stay in the
 //! second cache. The vectors of both transforms run over 16 channels, so that the arithmetic needs
 //! no shuffles; the planes of the input and of the output are turned around on the way.
@@ -12,10 +13,12 @@
 //! set (with FMA) nor on blocks and threads, and weights that were transformed before give the same
 //! bits as those that are transformed during the call. The error is that of sums written out, as
 //! long as the inputs of one square are of one magnitude: it is relative to the largest of them.
-//! An infinity or a NaN would spread over its square, and so would an overflow of the transform: an
+//! That of F(4x4), whose transforms have factors up to 8 and down to 1/24, is some ten times as
+//! large. An infinity or a NaN would spread over its square, and so would an overflow of the transform: an
 //! image with an output that is not finite is computed again by the direct kernel.
 
 mod shape;
+mod squares;
 #[cfg(test)]
 mod tests;
 mod transform;
@@ -24,9 +27,20 @@ use super::split::{Finish, Shared, each, scratch};
 use crate::cpu::kernels::matmul::single::PanelProduct;
 use crate::cpu::threads;
 pub(super) use shape::Shape;
-use shape::{Block, Blocks, CHANNELS, PLACES, Taps, Work};
+use shape::{Block, Blocks, CHANNELS, Taps, Work};
+use squares::{Four, Two};
 use std::sync::atomic::{AtomicBool, Ordering};
 use transform::{Inputs, Outputs, Weights};
+
+/// Runs the transform of 2x2 outputs, or its like for 4x4.
+macro_rules! by_squares {
+    ($shape:expr, $task:expr) => {
+        match $shape.edge {
+            2 => $task.run(),
+            _ => $task.by(Four).run(),
+        }
+    };
+}
 
 /// Where the transformed weights come from.
 #[derive(Clone, Copy)]
@@ -83,9 +97,10 @@ unsafe fn transform_all(shape: &Shape, taps: Taps, to: Shared<f32>) {
             panel: PanelProduct::width(),
             place: shape.place(),
             to: to.at(i * shape.transformed(width)),
+            of: Two,
         };
         // SAFETY: the caller's contract; each call writes panels of its own.
-        unsafe { task.run() }
+        unsafe { by_squares!(shape, task) }
     });
 }
 
@@ -149,9 +164,10 @@ unsafe fn one(
     let chunk = shape.chunk();
     let panel = PanelProduct::width();
     let work = Work::new(shape, block, chunk, matches!(source, Source::Taps(_)));
-    let (top, left) = (2 * block.rows.0, 2 * block.cols.0);
-    let height = (2 * block.rows.1).min(shape.output[0]) - top;
-    let width = (2 * block.cols.1).min(shape.output[1]) - left;
+    let edge = shape.edge;
+    let (top, left) = (edge * block.rows.0, edge * block.cols.0);
+    let height = (edge * block.rows.1).min(shape.output[0]) - top;
+    let width = (edge * block.cols.1).min(shape.output[1]) - left;
     let done = |image: usize, (first, last): (usize, usize), finite: bool| {
         if !finite {
             spread[image].store(true, Ordering::Relaxed);
@@ -169,9 +185,10 @@ unsafe fn one(
     };
     scratch(work.len, |seen: *mut f32| {
         let [sums, planes, own] = work.at.map(|at| seen.wrapping_add(at));
-        let task = Inputs { shape, block, work: &work, input: input.at(0), planes, to: seen };
+        let input = input.at(0).cast_const();
+        let task = Inputs { shape, block, work: &work, input, planes, to: seen, of: Two };
         // SAFETY: the caller's contract; the scratch has the sizes of the work.
-        unsafe { task.run() };
+        unsafe { by_squares!(shape, task) };
         for column in (begin * chunk..shape.columns().min(end * chunk)).step_by(chunk) {
             let columns = chunk.min(shape.columns() - column);
             let weights = match source {
@@ -185,20 +202,21 @@ unsafe fn one(
                         panel,
                         place: shape.place(),
                         to: own,
+                        of: Two,
                     };
                     // SAFETY: as above.
-                    unsafe { task.run() };
+                    unsafe { by_squares!(shape, task) };
                     own.cast_const()
                 }
             };
-            for place in 0..PLACES {
+            for place in 0..shape.places() {
                 for p in 0..columns / panel {
                     let product = PanelProduct {
                         rows: block.squares(),
                         k: shape.inputs,
                         a: seen.wrapping_add(place * work.seen[1]),
                         a_row: work.seen[0],
-                        b: weights.wrapping_add((p * PLACES + place) * shape.place()),
+                        b: weights.wrapping_add((p * shape.places() + place) * shape.place()),
                         c: sums.wrapping_add(place * work.sums[1] + p * panel),
                         c_row: work.sums[0],
                     };
@@ -215,9 +233,10 @@ unsafe fn one(
                 planes,
                 output: output.at(0),
                 done: &done,
+                of: Two,
             };
             // SAFETY: as above.
-            unsafe { task.run() };
+            unsafe { by_squares!(shape, task) };
         }
     });
 }

@@ -5,16 +5,18 @@ use crate::cpu::kernels::matmul::single::PanelProduct;
 
 /// Channels that are transformed together.
 pub(super) const CHANNELS: usize = 16;
-/// Places of a square of inputs.
-pub(super) const PLACES: usize = 16;
-/// Most squares of a block.
-pub(super) const SQUARES: usize = 64;
+/// Most places of squares of inputs in a block, over all its squares.
+pub(super) const BLOCK_PLACES: usize = 1024;
+/// Squares from which those of 4x4 outputs are worth it.
+const LEAST_SQUARES: usize = 64;
 /// Bytes of transformed weights that a block of squares meets before its outputs are transformed.
 pub(super) const CHUNK: usize = 512 << 10;
 
 /// The sizes of a convolution that the algorithm computes: height, then width.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Shape {
+    /// Rows and columns of outputs of a square: 2 or 4.
+    pub(super) edge: usize,
     pub(super) batch: usize,
     pub(super) inputs: usize,
     pub(super) outputs: usize,
@@ -38,9 +40,11 @@ pub(in super::super) struct Taps {
 unsafe impl Sync for Taps {}
 
 impl Shape {
-    /// The convolution itself, if the algorithm computes it and is worth it.
-    pub(in super::super) fn forward(g: &Geometry) -> Option<Shape> {
+    /// The convolution itself, if the algorithm computes it and is worth it; with `fast_math` by
+    /// squares of 4x4 outputs, if these are worth it.
+    pub(in super::super) fn forward(g: &Geometry, fast_math: bool) -> Option<Shape> {
         let shape = Shape {
+            edge: 2,
             batch: g.batch,
             inputs: g.in_channels,
             outputs: g.out_channels,
@@ -48,13 +52,16 @@ impl Shape {
             output: [g.output[1], g.output[2]],
             padding: [g.padding[1], g.padding[2]],
         };
-        (shape.fits(g) && shape.pays()).then_some(shape)
+        let fits = shape.fits(g) && shape.pays();
+        let larger = Shape { edge: 4, ..shape };
+        fits.then_some(if fast_math && larger.pays_more() { larger } else { shape })
     }
 
     /// The gradient of the input: a convolution of the gradient of the output with the taps in
     /// opposite order.
     pub(in super::super) fn backward(g: &Geometry) -> Option<Shape> {
         let shape = Shape {
+            edge: 2,
             batch: g.batch,
             inputs: g.out_channels,
             outputs: g.in_channels,
@@ -89,6 +96,23 @@ impl Shape {
             && positions >= 48
     }
 
+    /// Whether squares of 4x4 outputs take less time than squares of 2x2, the weights transformed
+    /// before. Theirs are 2.25 times as large, and read once for each block of squares.
+    fn pays_more(&self) -> bool {
+        let squares = self.batch * self.squares().iter().product::<usize>();
+        squares >= LEAST_SQUARES
+    }
+
+    /// Rows and columns of outputs of a square.
+    pub(in super::super) fn edge(&self) -> usize {
+        self.edge
+    }
+
+    /// Places of a square of inputs.
+    pub(super) fn places(&self) -> usize {
+        (self.edge + 2) * (self.edge + 2)
+    }
+
     /// The weight of the convolution that [`Shape::forward`] describes.
     pub(in super::super) fn forward_taps(&self, at: *const f32) -> Taps {
         Taps { at, out_step: 9 * self.inputs, in_step: 9, flipped: false }
@@ -101,7 +125,7 @@ impl Shape {
 
     /// Rows and columns of squares.
     pub(super) fn squares(&self) -> [usize; 2] {
-        self.output.map(|n| n.div_ceil(2))
+        self.output.map(|n| n.div_ceil(self.edge))
     }
 
     /// Elements of an input channel.
@@ -127,13 +151,13 @@ impl Shape {
 
     /// Elements of the transformed weights of some columns.
     pub(super) fn transformed(&self, columns: usize) -> usize {
-        PLACES * self.place() * (columns / PanelProduct::width())
+        self.places() * self.place() * (columns / PanelProduct::width())
     }
 
     /// Columns of a chunk.
     pub(super) fn chunk(&self) -> usize {
         let least = PanelProduct::width().max(CHANNELS);
-        let fit = CHUNK / (PLACES * self.inputs * size_of::<f32>());
+        let fit = CHUNK / (self.places() * self.inputs * size_of::<f32>());
         (fit / least * least).clamp(least, 64).min(self.columns())
     }
 }
@@ -153,8 +177,8 @@ impl Block {
     }
 
     /// Elements of the inputs that the squares of one image see, per channel: rows and columns.
-    pub(super) fn sees(&self) -> [usize; 2] {
-        [2 * (self.rows.1 - self.rows.0) + 2, 2 * (self.cols.1 - self.cols.0) + 2]
+    pub(super) fn sees(&self, edge: usize) -> [usize; 2] {
+        [self.rows, self.cols].map(|(begin, end)| edge * (end - begin) + 2)
     }
 }
 
@@ -168,10 +192,11 @@ pub(super) struct Blocks {
 impl Blocks {
     pub(super) fn new(shape: &Shape) -> Blocks {
         let [rows, cols] = shape.squares();
-        let (images, rows_in, cols_in) = if rows * cols <= SQUARES {
-            (SQUARES / (rows * cols), rows, cols)
+        let most = BLOCK_PLACES / shape.places();
+        let (images, rows_in, cols_in) = if rows * cols <= most {
+            (most / (rows * cols), rows, cols)
         } else {
-            (1, (SQUARES / cols).max(1), cols.min(SQUARES))
+            (1, (most / cols).max(1), cols.min(most))
         };
         let pieces = [shape.batch.div_ceil(images), rows.div_ceil(rows_in), cols.div_ceil(cols_in)];
         Blocks { shape: *shape, pieces }
@@ -211,10 +236,10 @@ impl Work {
         let row = shape.inputs.next_multiple_of(CHANNELS) + CHANNELS;
         let seen = [row, squares * row + CHANNELS];
         let sums = [chunk, squares * chunk + CHANNELS];
-        let [height, width] = block.sees();
+        let [height, width] = block.sees(shape.edge);
         let planes = height * width * CHANNELS;
-        let first = PLACES * seen[1];
-        let second = first + PLACES * sums[1];
+        let first = shape.places() * seen[1];
+        let second = first + shape.places() * sums[1];
         let third = second + planes;
         let len = third + if weights { shape.transformed(chunk) } else { 0 };
         Work { seen, sums, at: [first, second, third], len }

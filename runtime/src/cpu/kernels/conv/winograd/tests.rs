@@ -1,10 +1,13 @@
 //! Winograd's algorithm against sums written out in f64, for sizes that its blocks do not divide.
 
 use super::super::tests::geometry;
-use super::super::{Geometry, convolve, scatter};
+use super::super::{
+    Geometry, Operands, PackedForm, PackedKernel, convolve, convolve_packed, scatter,
+};
 use super::*;
 use crate::cpu::kernels::operand::tests::{input, output};
 use crate::cpu::threads::testing::with_threads;
+use straightline_passes::ir::DType;
 
 /// Numbers in `[-1, 1)`.
 fn numbers(n: usize, seed: u64) -> Vec<f32> {
@@ -93,7 +96,7 @@ fn bits(v: &[f32]) -> Vec<u32> {
 fn as_near_as_sums_written_out() {
     for (seed, g) in geometries().iter().enumerate() {
         let seed = seed as u64;
-        assert!(Shape::forward(g).is_some(), "{g:?}");
+        assert!(Shape::forward(g, false).is_some(), "{g:?}");
         let (x, w) = (numbers(g.inputs(), seed + 1), numbers(g.weights(), seed + 20));
         let b = numbers(g.out_channels, seed + 40);
         let want = reference(g, &x, &w, &b);
@@ -118,7 +121,7 @@ fn as_near_as_sums_written_out() {
 #[test]
 fn weights_that_were_transformed_give_the_same_bits() {
     for g in geometries() {
-        let shape = Shape::forward(&g).unwrap();
+        let shape = Shape::forward(&g, false).unwrap();
         let (x, w) = (numbers(g.inputs(), 3), numbers(g.weights(), 4));
         let want = forward(&g, &x, &w, None);
         // SAFETY: vectors of the geometry's sizes.
@@ -128,6 +131,85 @@ fn weights_that_were_transformed_give_the_same_bits() {
             let (from, to) = (Shared(x.as_ptr().cast_mut()), Shared(y.as_mut_ptr()));
             assert!(run(&shape, from, ready.source(), to, None).is_empty());
             assert_eq!(bits(&y), bits(&want), "{g:?}");
+        }
+    }
+}
+
+/// By squares of 4x4 outputs, whatever their number.
+fn larger(g: &Geometry, x: &[f32], w: &[f32], ready: bool) -> Vec<f32> {
+    let shape = Shape { edge: 4, ..Shape::forward(g, false).unwrap() };
+    let mut y = vec![9f32; g.outputs()];
+    let (from, to) = (Shared(x.as_ptr().cast_mut()), Shared(y.as_mut_ptr()));
+    let taps = shape.forward_taps(w.as_ptr());
+    // SAFETY: vectors of the geometry's sizes.
+    unsafe {
+        let transformed = ready.then(|| Transformed::new(&shape, taps));
+        let source = transformed.as_ref().map_or(Source::Taps(taps), Transformed::source);
+        assert!(run(&shape, from, source, to, None).is_empty());
+    }
+    y
+}
+
+/// The error of F(4x4) is at most 1.2e-5 of the sum of the terms' magnitudes here: ten times what is
+/// asked of F(2x2), as the rows of its matrices, whose largest entries are 5, 8 and 1, say.
+#[test]
+fn larger_squares_have_larger_errors() {
+    let mut most = [0f64; 2];
+    for (seed, g) in geometries().iter().enumerate() {
+        let seed = seed as u64;
+        let (x, w) = (numbers(g.inputs(), seed + 1), numbers(g.weights(), seed + 20));
+        let b = vec![0f32; g.out_channels];
+        let want = reference(g, &x, &w, &b);
+        let got = larger(g, &x, &w, false);
+        let largest = want.iter().fold(0f64, |m, (y, _)| m.max(y.abs()));
+        for (got, (want, size)) in got.iter().zip(&want) {
+            let off = (f64::from(*got) - want).abs();
+            most = [most[0].max(off / largest), most[1].max(off / size)];
+            assert!(off <= 4e-5 * largest && off <= 1.2e-5 * size, "{got} for {want}, {g:?}");
+        }
+        assert_eq!(bits(&larger(g, &x, &w, true)), bits(&got), "{g:?}");
+        for threads in [2, 3] {
+            let other = with_threads(threads, || larger(g, &x, &w, false));
+            assert_eq!(bits(&other), bits(&got), "{threads} threads, {g:?}");
+        }
+    }
+    println!("of the largest output {:.1e}, of the sum of magnitudes {:.1e}", most[0], most[1]);
+}
+
+/// Where the errors may be larger, squares of 4x4 outputs are taken if there are enough of them, and
+/// what is not finite stays where it is.
+#[test]
+fn fast_math_chooses_by_sizes() {
+    assert_eq!(Shape::forward(&plain(1, (64, 64), [56, 56], [1, 1]), true).unwrap().edge(), 4);
+    assert_eq!(Shape::forward(&plain(1, (64, 64), [56, 56], [1, 1]), false).unwrap().edge(), 2);
+    assert_eq!(Shape::forward(&plain(1, (512, 512), [7, 7], [1, 1]), true).unwrap().edge(), 2);
+    let g = plain(2, (32, 33), [30, 29], [1, 1]);
+    let w = numbers(g.weights(), 8);
+    let b = vec![0f32; g.out_channels];
+    let form = PackedForm::of(DType::F32, &g, true).unwrap();
+    assert_ne!(Some(&form), PackedForm::of(DType::F32, &g, false).as_ref());
+    // SAFETY: vectors of the geometry's sizes.
+    let packed = unsafe { PackedKernel::new(&form, &g, w.as_ptr().cast()) };
+    for special in [0.5, f32::NAN, f32::INFINITY] {
+        let mut x = numbers(g.inputs(), 9);
+        x[5 * 29 + 7] = special;
+        let want = reference(&g, &x, &w, &b);
+        for packed in [None, Some(&packed)] {
+            let mut y = vec![9f32; g.outputs()];
+            let operands = Operands {
+                input: x.as_ptr().cast(),
+                weight: w.as_ptr().cast(),
+                bias: std::ptr::null(),
+                output: y.as_mut_ptr().cast(),
+            };
+            // SAFETY: vectors of the geometry's sizes.
+            unsafe { convolve_packed(DType::F32, &g, operands, (packed, true), &[]) };
+            for (got, (want, size)) in y.iter().zip(&want) {
+                let same = (got.is_nan() && want.is_nan())
+                    || f64::from(*got) == *want
+                    || (f64::from(*got) - want).abs() <= 1.2e-5 * size;
+                assert!(same, "{got} for {want} with {special}");
+            }
         }
     }
 }
@@ -200,7 +282,7 @@ fn speed() {
         (8, 512, 512, 7),
     ] {
         let g = plain(batch, (c, o), [size, size], [1, 1]);
-        let shape = Shape::forward(&g).unwrap();
+        let shape = Shape::forward(&g, false).unwrap();
         let (x, w) = (numbers(g.inputs(), 3), numbers(g.weights(), 4));
         let mut y = vec![0f32; g.outputs()];
         let (from, to) = (Shared(x.as_ptr().cast_mut()), Shared(y.as_mut_ptr()));
@@ -234,9 +316,12 @@ fn speed() {
                     None,
                 );
             });
+            let larger = Shape { edge: 4, ..shape };
+            let ready = Transformed::new(&larger, taps);
+            let fast = best(&mut || drop(run(&larger, from, ready.source(), to, None)));
             println!(
                 "{batch} x {c}->{o} at {size}: direct {direct:.3} ms, whole {whole:.3}, weights ready \
-                 {prepared:.3}, their transform {transform:.3}"
+                 {prepared:.3}, their transform {transform:.3}; squares of 4x4, weights ready {fast:.3}"
             );
         }
     }

@@ -1,6 +1,7 @@
 //! The three transforms of Winograd's algorithm, on vectors of channels.
 
-use super::shape::{Block, CHANNELS, PLACES, Shape, Taps, Work};
+use super::shape::{Block, CHANNELS, Shape, Taps, Work};
+use super::squares::{Column, MOST, Squares};
 use crate::cpu::math::simd::{Lane, MAX_LANES, Simd, SimdTask};
 
 /// Turns a square of at most `LANES` rows and columns around: `to[k][i] = from[i][k]`, steps from
@@ -58,30 +59,8 @@ fn pieces<S: Simd>(n: usize) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// `Bᵀ d` for one column of four inputs.
-#[inline(always)]
-fn seen<S: Simd>(s: &mut S, d: [S::F; 4]) -> [S::F; 4] {
-    [s.sub(d[0], d[2]), s.add(d[1], d[2]), s.sub(d[2], d[1]), s.sub(d[1], d[3])]
-}
-
-/// `Aᵀ m` for one column of four products.
-#[inline(always)]
-fn sums<S: Simd>(s: &mut S, m: [S::F; 4]) -> [S::F; 2] {
-    let (front, back) = (s.add(m[0], m[1]), s.sub(m[1], m[2]));
-    [s.add(front, m[2]), s.sub(back, m[3])]
-}
-
-/// `G g` for one column of three taps.
-#[inline(always)]
-fn taps<S: Simd>(s: &mut S, g: [S::F; 3]) -> [S::F; 4] {
-    let half = s.f(0.5);
-    let ends = s.add(g[0], g[2]);
-    let (plus, minus) = (s.add(ends, g[1]), s.sub(ends, g[1]));
-    [g[0], s.mul(plus, half), s.mul(minus, half), g[2]]
-}
-
 /// The inputs of a block of squares: `Bᵀ d B`, place by place, a row of channels for each square.
-pub(super) struct Inputs<'a> {
+pub(super) struct Inputs<'a, Q> {
     pub(super) shape: &'a Shape,
     pub(super) block: &'a Block,
     pub(super) work: &'a Work,
@@ -89,9 +68,10 @@ pub(super) struct Inputs<'a> {
     /// Room for the planes that the block sees, channels innermost.
     pub(super) planes: *mut f32,
     pub(super) to: *mut f32,
+    pub(super) of: Q,
 }
 
-impl Inputs<'_> {
+impl<'a, Q: Squares> Inputs<'a, Q> {
     /// # Safety
     ///
     /// The pointers are valid for the sizes of the shape and of the work.
@@ -107,12 +87,18 @@ impl Inputs<'_> {
     #[inline(always)]
     unsafe fn zeros<S: Simd<Elem = f32>>(&self, s: &mut S, y: usize, (begin, end): (usize, usize)) {
         let zero = s.splat(0.0);
-        let [_, width] = self.block.sees();
+        let [_, width] = self.block.sees(Q::OUTPUTS);
         let row = self.planes.wrapping_add((y * width + begin) * CHANNELS);
         for i in (0..(end - begin) * CHANNELS).step_by(S::LANES) {
             // SAFETY: part of a row of the planes.
             unsafe { s.store(row.wrapping_add(i), zero) };
         }
+    }
+
+    /// The same task for other squares.
+    pub(super) fn by<P: Squares>(self, of: P) -> Inputs<'a, P> {
+        let Inputs { shape, block, work, input, planes, to, .. } = self;
+        Inputs { shape, block, work, input, planes, to, of }
     }
 
     /// `Bᵀ d` for column `x` of the squares of a row of them, which begins at `planes`.
@@ -126,19 +112,15 @@ impl Inputs<'_> {
         s: &mut S,
         planes: *const f32,
         x: usize,
-    ) -> [S::F; 4] {
-        let [_, width] = self.block.sees();
+    ) -> Column<S> {
+        let [_, width] = self.block.sees(Q::OUTPUTS);
         let (at, step) = (planes.wrapping_add(x * CHANNELS), width * CHANNELS);
-        // SAFETY: four rows of the planes.
-        let d = unsafe {
-            [
-                s.load(at),
-                s.load(at.wrapping_add(step)),
-                s.load(at.wrapping_add(2 * step)),
-                s.load(at.wrapping_add(3 * step)),
-            ]
-        };
-        seen(s, d)
+        let mut d = [s.splat(0.0); MOST];
+        for (i, d) in d.iter_mut().enumerate().take(Q::INPUTS) {
+            // SAFETY: the rows of the planes that a square sees.
+            *d = unsafe { s.load(at.wrapping_add(i * step)) };
+        }
+        self.of.seen(s, d)
     }
 
     /// The elements of some channels of an image that the block sees, with zeros around the image.
@@ -149,14 +131,14 @@ impl Inputs<'_> {
     #[inline(always)]
     unsafe fn fill<S: Simd<Elem = f32>>(&self, s: &mut S, image: usize, channel: usize) {
         let shape = self.shape;
-        let [height, width] = self.block.sees();
+        let [height, width] = self.block.sees(Q::OUTPUTS);
         // what of `0..size`, which begins `start` inside the padded image, is in the image
         let inside = |d: usize, start: usize, size: usize| {
             let begin = shape.padding[d].saturating_sub(start).min(size);
             let end = (shape.input[d] + shape.padding[d]).saturating_sub(start);
             (begin, end.clamp(begin, size))
         };
-        let (top, left) = (2 * self.block.rows.0, 2 * self.block.cols.0);
+        let (top, left) = (Q::OUTPUTS * self.block.rows.0, Q::OUTPUTS * self.block.cols.0);
         let (y0, y1) = inside(0, top, height);
         let (x0, x1) = inside(1, left, width);
         let plane = shape.input_plane();
@@ -194,26 +176,35 @@ impl Inputs<'_> {
     #[allow(clippy::needless_range_loop)] // four columns alike
     unsafe fn row<S: Simd<Elem = f32>>(&self, s: &mut S, planes: *const f32, to: *mut f32) {
         let [square, place] = self.work.seen;
-        // SAFETY: as said; squares overlap by two columns.
-        let (mut a, mut b) = unsafe { (self.column(s, planes, 0), self.column(s, planes, 1)) };
+        let mut columns = [[s.splat(0.0); MOST]; MOST];
+        for (x, column) in columns.iter_mut().enumerate().take(2) {
+            // SAFETY: as said.
+            *column = unsafe { self.column(s, planes, x) };
+        }
         for x in 0..self.block.cols.1 - self.block.cols.0 {
-            // SAFETY: as above.
-            let (c, d) =
-                unsafe { (self.column(s, planes, 2 * x + 2), self.column(s, planes, 2 * x + 3)) };
+            for k in 2..Q::INPUTS {
+                // SAFETY: as above.
+                columns[k] = unsafe { self.column(s, planes, Q::OUTPUTS * x + k) };
+            }
             let to = to.wrapping_add(x * square);
-            for i in 0..4 {
-                let places = seen(s, [a[i], b[i], c[i], d[i]]);
-                for (j, v) in places.into_iter().enumerate() {
+            for i in 0..Q::INPUTS {
+                let mut line = columns[0];
+                for k in 0..Q::INPUTS {
+                    line[k] = columns[k][i];
+                }
+                let places = self.of.seen(s, line);
+                for (j, v) in places.into_iter().enumerate().take(Q::INPUTS) {
                     // SAFETY: the rows of the transform have room for whole vectors.
-                    unsafe { s.store(to.wrapping_add((4 * i + j) * place), v) };
+                    unsafe { s.store(to.wrapping_add((Q::INPUTS * i + j) * place), v) };
                 }
             }
-            (a, b) = (c, d);
+            // squares overlap by two columns
+            (columns[0], columns[1]) = (columns[Q::OUTPUTS], columns[Q::OUTPUTS + 1]);
         }
     }
 }
 
-impl SimdTask<f32> for Inputs<'_> {
+impl<Q: Squares> SimdTask<f32> for Inputs<'_, Q> {
     type Out = ();
 
     #[inline(always)]
@@ -221,7 +212,7 @@ impl SimdTask<f32> for Inputs<'_> {
         let s = &mut s;
         let rows = self.block.rows.1 - self.block.rows.0;
         let cols = self.block.cols.1 - self.block.cols.0;
-        let [_, width] = self.block.sees();
+        let [_, width] = self.block.sees(Q::OUTPUTS);
         for channel in (0..self.shape.inputs).step_by(CHANNELS) {
             for image in self.block.images.0..self.block.images.1 {
                 let first = (image - self.block.images.0) * rows * cols;
@@ -233,7 +224,8 @@ impl SimdTask<f32> for Inputs<'_> {
                             break;
                         }
                         for y in 0..rows {
-                            let planes = self.planes.wrapping_add(2 * y * width * CHANNELS + part);
+                            let above = Q::OUTPUTS * y * width;
+                            let planes = self.planes.wrapping_add(above * CHANNELS + part);
                             let at = (first + y * cols) * self.work.seen[0] + channel + part;
                             self.row(s, planes, self.to.wrapping_add(at));
                         }
@@ -246,7 +238,7 @@ impl SimdTask<f32> for Inputs<'_> {
 
 /// The outputs of a block of squares: `Aᵀ m A` of some channels. Says whether all were finite, for
 /// each image.
-pub(super) struct Outputs<'a> {
+pub(super) struct Outputs<'a, Q> {
     pub(super) shape: &'a Shape,
     pub(super) block: &'a Block,
     pub(super) work: &'a Work,
@@ -260,9 +252,16 @@ pub(super) struct Outputs<'a> {
     /// What is done when channels of an image are there, and whether they were finite: image,
     /// channels `begin..end`, finite.
     pub(super) done: &'a dyn Fn(usize, (usize, usize), bool),
+    pub(super) of: Q,
 }
 
-impl Outputs<'_> {
+impl<'a, Q: Squares> Outputs<'a, Q> {
+    /// The same task for other squares.
+    pub(super) fn by<P: Squares>(self, of: P) -> Outputs<'a, P> {
+        let Outputs { shape, block, work, from, channels, planes, output, done, .. } = self;
+        Outputs { shape, block, work, from, channels, planes, output, done, of }
+    }
+
     /// # Safety
     ///
     /// The pointers are valid for the sizes of the shape and of the work.
@@ -276,6 +275,7 @@ impl Outputs<'_> {
     ///
     /// `from` is the row's first square, `planes` where its outputs go.
     #[inline(always)]
+    #[allow(clippy::needless_range_loop)] // as above
     unsafe fn row<S: Simd<Elem = f32>>(
         &self,
         s: &mut S,
@@ -288,21 +288,26 @@ impl Outputs<'_> {
         let cols = self.block.cols.1 - self.block.cols.0;
         for x in 0..cols {
             let from = from.wrapping_add(x * square);
-            let mut halves = [[zero; 4]; 2];
-            let [upper, lower] = &mut halves;
-            for (j, (upper, lower)) in upper.iter_mut().zip(lower).enumerate() {
-                let at = |i: usize| from.wrapping_add((4 * i + j) * place);
-                // SAFETY: four places of a square.
-                let m = unsafe { [s.load(at(0)), s.load(at(1)), s.load(at(2)), s.load(at(3))] };
-                [*upper, *lower] = sums(s, m);
+            let mut columns = [[zero; MOST]; MOST];
+            for (j, column) in columns.iter_mut().enumerate().take(Q::INPUTS) {
+                let mut m = [zero; MOST];
+                for (i, m) in m.iter_mut().enumerate().take(Q::INPUTS) {
+                    // SAFETY: a place of a square.
+                    *m = unsafe { s.load(from.wrapping_add((Q::INPUTS * i + j) * place)) };
+                }
+                *column = self.of.sums(s, m);
             }
-            for (i, half) in halves.into_iter().enumerate() {
-                let y = sums(s, half);
-                for (j, y) in y.into_iter().enumerate() {
+            for i in 0..Q::OUTPUTS {
+                let mut line = columns[0];
+                for k in 0..Q::INPUTS {
+                    line[k] = columns[k][i];
+                }
+                let y = self.of.sums(s, line);
+                for (j, y) in y.into_iter().enumerate().take(Q::OUTPUTS) {
                     let nothing = s.mul(y, zero);
                     spread = s.add(spread, nothing);
-                    let to = (i * 2 * cols + 2 * x + j) * CHANNELS;
-                    // SAFETY: two rows of the planes.
+                    let to = (i * Q::OUTPUTS * cols + Q::OUTPUTS * x + j) * CHANNELS;
+                    // SAFETY: rows of the planes.
                     unsafe { s.store(planes.wrapping_add(to), y) };
                 }
             }
@@ -318,10 +323,10 @@ impl Outputs<'_> {
     #[inline(always)]
     unsafe fn store<S: Simd<Elem = f32>>(&self, s: &mut S, image: usize, channel: usize) {
         let shape = self.shape;
-        let cols = 2 * (self.block.cols.1 - self.block.cols.0);
-        let (top, left) = (2 * self.block.rows.0, 2 * self.block.cols.0);
-        let height = (2 * self.block.rows.1).min(shape.output[0]) - top;
-        let width = (2 * self.block.cols.1).min(shape.output[1]) - left;
+        let cols = Q::OUTPUTS * (self.block.cols.1 - self.block.cols.0);
+        let (top, left) = (Q::OUTPUTS * self.block.rows.0, Q::OUTPUTS * self.block.cols.0);
+        let height = (Q::OUTPUTS * self.block.rows.1).min(shape.output[0]) - top;
+        let width = (Q::OUTPUTS * self.block.cols.1).min(shape.output[1]) - left;
         let plane = shape.output_plane();
         let end = self.channels.0 + self.channels.1;
         for y in 0..height {
@@ -343,7 +348,7 @@ impl Outputs<'_> {
     }
 }
 
-impl SimdTask<f32> for Outputs<'_> {
+impl<Q: Squares> SimdTask<f32> for Outputs<'_, Q> {
     type Out = ();
 
     #[inline(always)]
@@ -363,7 +368,8 @@ impl SimdTask<f32> for Outputs<'_> {
                         }
                         for y in 0..rows {
                             let from = (first + y * cols) * self.work.sums[0] + at + part;
-                            let planes = self.planes.wrapping_add(4 * y * cols * CHANNELS + part);
+                            let above = Q::OUTPUTS * Q::OUTPUTS * y * cols;
+                            let planes = self.planes.wrapping_add(above * CHANNELS + part);
                             spread = self.row(s, self.from.wrapping_add(from), planes, spread);
                         }
                     }
@@ -379,7 +385,7 @@ impl SimdTask<f32> for Outputs<'_> {
 }
 
 /// Some panels of the weights: `G g Gᵀ`, in each panel the places, in each the input channels.
-pub(super) struct Weights {
+pub(super) struct Weights<Q> {
     pub(super) inputs: usize,
     pub(super) outputs: usize,
     pub(super) taps: Taps,
@@ -390,12 +396,19 @@ pub(super) struct Weights {
     /// From one place to the next.
     pub(super) place: usize,
     pub(super) to: *mut f32,
+    pub(super) of: Q,
 }
 
 /// Taps of a kernel.
 const TAPS: usize = 9;
 
-impl Weights {
+impl<Q: Squares> Weights<Q> {
+    /// The same task for other squares.
+    pub(super) fn by<P: Squares>(self, of: P) -> Weights<P> {
+        let Weights { inputs, outputs, taps, columns, panel, place, to, .. } = self;
+        Weights { inputs, outputs, taps, columns, panel, place, to, of }
+    }
+
     /// # Safety
     ///
     /// The weight has the sizes said, `to` room for the columns.
@@ -404,7 +417,7 @@ impl Weights {
     }
 }
 
-impl SimdTask<f32> for Weights {
+impl<Q: Squares> SimdTask<f32> for Weights<Q> {
     type Out = ();
 
     #[inline(always)]
@@ -413,12 +426,13 @@ impl SimdTask<f32> for Weights {
         // kernels of several input channels follow one another, or not
         let together = if self.taps.in_step == TAPS { CHANNELS } else { 1 };
         let mut turned = [0f32; CHANNELS * TAPS * MAX_LANES];
+        let places = Q::INPUTS * Q::INPUTS;
         for first in (self.columns.0..self.columns.1).step_by(S::LANES) {
             let rows = self.outputs.saturating_sub(first).min(S::LANES);
             let column = first - self.columns.0;
             let to = self
                 .to
-                .wrapping_add(column / self.panel * PLACES * self.place + column % self.panel);
+                .wrapping_add(column / self.panel * places * self.place + column % self.panel);
             for input in (0..self.inputs).step_by(together) {
                 let count = together.min(self.inputs - input);
                 let from = self
@@ -445,18 +459,19 @@ impl SimdTask<f32> for Weights {
                         g[tap * S::LANES..].as_ptr()
                     };
                     let zero = s.splat(0.0);
-                    let mut lines = [[zero; 3]; 4];
+                    let mut lines = [[zero; 3]; MOST];
                     for x in 0..3 {
                         // SAFETY: three vectors of the taps that were turned around.
                         let g = unsafe { [s.load(at(0, x)), s.load(at(1, x)), s.load(at(2, x))] };
-                        let column = taps(s, g);
+                        let column = self.of.taps(s, g);
                         for (line, v) in lines.iter_mut().zip(column) {
                             line[x] = v;
                         }
                     }
-                    for (y, line) in lines.into_iter().enumerate() {
-                        for (x, v) in taps(s, line).into_iter().enumerate() {
-                            let at = (4 * y + x) * self.place + (input + i) * self.panel;
+                    for (y, line) in lines.into_iter().enumerate().take(Q::INPUTS) {
+                        for (x, v) in self.of.taps(s, line).into_iter().enumerate().take(Q::INPUTS)
+                        {
+                            let at = (Q::INPUTS * y + x) * self.place + (input + i) * self.panel;
                             // SAFETY: a row of the panel, which vectors do not cross.
                             unsafe { s.store(to.wrapping_add(at), v) };
                         }
