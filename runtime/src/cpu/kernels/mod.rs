@@ -66,6 +66,7 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod tile;
+#[cfg(feature = "jit")]
 pub(crate) mod turn;
 
 pub use combine::ScatterOp;
