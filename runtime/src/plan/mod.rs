@@ -97,7 +97,7 @@ pub enum Misfit {
 fn digests_deceive(a: &Schedule, b: &Schedule) -> bool {
     a.buffers.iter().zip(&b.buffers).any(|(a, b)| match (&a.kind, &b.kind) {
         (BufferKind::Constant(x), BufferKind::Constant(y)) => {
-            a.kind.place().map(|p| p[0]) == b.kind.place().map(|p| p[0]) && x != y
+            x != y && a.kind.place().map(|p| p[0]) == b.kind.place().map(|p| p[0])
         }
         _ => false,
     })

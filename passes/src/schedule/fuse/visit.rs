@@ -228,12 +228,12 @@ impl Fuser<'_> {
 
     fn visit_inlinable(&mut self, v: V, def: &Def, forced: bool) {
         let hosts: Vec<usize> = self.hosts[v.i()].iter().copied().collect();
-        let again = self.again(v);
+        let again = (hosts.len() > 1).then(|| self.again(v));
         let reason = if forced {
             Some("stored: a result, an operand of a runtime kernel, or folded further".to_string())
         } else if def.is_view() {
             None
-        } else if hosts.len() > 1 && !again.is_cheap() {
+        } else if let Some(again) = again.filter(|a| !a.is_cheap()) {
             Some(format!("stored: several kernels need it, and computing it again takes {again}"))
         } else if hosts.iter().any(|h| self.is_full(*h)) {
             Some("stored: the kernel that needs it is long enough".to_string())
@@ -251,9 +251,11 @@ impl Fuser<'_> {
                     g.inlined += 1;
                 }
             }
-            let reason = match hosts.len() {
-                1 => "computed in place by the kernel that needs it".to_string(),
-                _ => format!("computed in place by each kernel that needs it, with {again}"),
+            let reason = match again {
+                None => "computed in place by the kernel that needs it".to_string(),
+                Some(again) => {
+                    format!("computed in place by each kernel that needs it, with {again}")
+                }
             };
             self.note(v, hosts.first().copied(), reason);
             return;
