@@ -38,6 +38,9 @@ words! {
         Arg = "arg",
         /// The same elements with other sizes.
         Reshape = "reshape",
+        /// Elements of the operands, or one value, at places that the sizes decide: its kernel moves
+        /// runs of bytes.
+        Movement = "movement",
     }
 
     /// Which dtype an `out` may have.

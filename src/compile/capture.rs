@@ -389,6 +389,7 @@ fn finish<I: TensorTree, O: TensorTree>(
             .filter(|leaf| !leaf.made_inside)
             .map(|leaf| LeafUse {
                 written: functionalize::is_written(&leaf.wrapper),
+                reshaped: leaf.wrapper.is_reshaped(),
                 merged: functionalize::is_merged(&leaf),
                 flat: leaf.flat,
                 owner: leaf.owner,

@@ -21,9 +21,11 @@ use crate::modes::functionalize::{self, InputSlot, Owner};
 use crate::ops::copy;
 use crate::tensor::access::{self, Whole};
 use crate::tensor::{Generator, Held, Tensor};
+use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::panic::Location;
+use std::sync::OnceLock;
 use straightline_catalog::{Arg, Effects, Op, TensorMeta};
 use straightline_passes::ir::graph::{Graph, NodeId, SourceLine, ValueRef};
 use straightline_passes::partition::Front;
@@ -156,22 +158,81 @@ pub(super) fn rewind(state: &Tensor) {
     let _ = Generator::default_cpu().set_state(state);
 }
 
-/// Holds what a function reads and writes for the length of a call, so that nobody comes between its
-/// parts.
-pub(super) fn hold<'a>(traced: &'a Traced, arguments: &[&'a Tensor]) -> Result<Whole<'a>> {
-    let (mut written, mut read) = (Vec::new(), Vec::new());
-    for leaf in &traced.leaves {
-        let t = match &leaf.owner {
-            Owner::Input(i) => arguments.get(*i).copied(),
-            Owner::Tensor(t) => Some(&**t),
-            Owner::Merged(_) => None,
-        };
-        match leaf.written {
-            true => written.extend(t),
-            false => read.extend(t),
+/// What the rests of a function change of what they are given, besides what its front knows: another
+/// rest may write more. A list that only grows.
+#[derive(Default)]
+pub(super) struct Changed(OnceLock<Box<(Owner, Changed)>>);
+
+impl Changed {
+    fn each(&self) -> impl Iterator<Item = &Owner> {
+        let mut at = self;
+        std::iter::from_fn(move || {
+            let (owner, next) = &**at.0.get()?;
+            at = next;
+            Some(owner)
+        })
+    }
+
+    fn add(&self, owner: &Owner) {
+        let mut at = self;
+        loop {
+            match at.0.get() {
+                Some(entry) => at = &entry.1,
+                // where another thread was quicker, behind that
+                None => match at.0.set(Box::new((owner.clone(), Changed::default()))) {
+                    Ok(()) => return,
+                    Err(_) => continue,
+                },
+            }
         }
     }
-    access::whole(&written, &read)
+}
+
+/// What a call in parts holds, so that nobody comes between its parts.
+pub(super) struct Holding<'a> {
+    _held: Whole<'a>,
+    /// What it may change.
+    changed: SmallVec<[&'a Tensor; 4]>,
+}
+
+fn tensor_of<'a>(owner: &'a Owner, arguments: &[&'a Tensor]) -> Option<&'a Tensor> {
+    match owner {
+        Owner::Input(i) => arguments.get(*i).copied(),
+        Owner::Tensor(t) => Some(t),
+        Owner::Merged(_) => None,
+    }
+}
+
+/// Holds what a function reads and changes for the length of a call.
+pub(super) fn hold<'a>(
+    traced: &'a Traced,
+    more: &'a Changed,
+    arguments: &[&'a Tensor],
+) -> Result<Holding<'a>> {
+    let (mut changed, mut read) = (SmallVec::<[&Tensor; 4]>::new(), SmallVec::<[&Tensor; 8]>::new());
+    for leaf in &traced.leaves {
+        match leaf.written || leaf.reshaped {
+            true => changed.extend(tensor_of(&leaf.owner, arguments)),
+            false => read.extend(tensor_of(&leaf.owner, arguments)),
+        }
+    }
+    changed.extend(more.each().filter_map(|owner| tensor_of(owner, arguments)));
+    Ok(Holding { _held: access::whole(&changed, &read)?, changed })
+}
+
+impl Holding<'_> {
+    /// Whether a rest changes only what is held for that; what more it changes is added to the list.
+    pub(super) fn suffices(&self, rest: &Traced, more: &Changed, arguments: &[&Tensor]) -> bool {
+        let mut suffices = true;
+        for leaf in rest.leaves.iter().filter(|leaf| leaf.written || leaf.reshaped) {
+            let Some(t) = tensor_of(&leaf.owner, arguments) else { continue };
+            if !self.changed.iter().any(|held| held.shares_storage_with(t)) {
+                more.add(&leaf.owner);
+                suffices = false;
+            }
+        }
+        suffices
+    }
 }
 
 /// A cut of a captured function: the front, and the call behind it.

@@ -2,7 +2,7 @@
 //! it.
 
 use super::capture::{Captured, Outcome, Wanted, capture_for, capture_or_perform};
-use super::dependent::{Known, Part};
+use super::dependent::{Changed, Known, Part};
 use super::devices;
 use super::dynamic;
 use super::flat;
@@ -336,7 +336,8 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         match part {
             Some(part) => {
                 variant.draws = captured.traced.draws();
-                variant.then = Some(Box::new(Then { part, rests: Variants::default() }));
+                let (rests, changed) = (Variants::default(), Changed::default());
+                variant.then = Some(Box::new(Then { part, rests, changed }));
                 Built::Front(to.publish(variant), captured)
             }
             None => {

@@ -36,6 +36,16 @@ fn returned<I: TensorTree, O: TensorTree>(
     flat::rebuild(output, &variant.handed, call.inputs, results.into_iter())
 }
 
+/// How a call of a function in parts ended.
+enum Parts<O> {
+    Returned(O),
+    /// A rest changes more of what the call was given than the call holds for that: it begins again,
+    /// and holds it.
+    HoldMore,
+    /// No code may be made for these sizes.
+    Eager,
+}
+
 impl<I: TensorTree, O: TensorTree> Inner<I, O> {
     /// The call with a value of the function's own type.
     pub(super) fn call(&self, inputs: &I) -> Result<O> {
@@ -67,41 +77,53 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         Ok(returned(variant, output, call, code.run(call.leaves)?))
     }
 
-    /// Runs a function in parts. What it has drawn is drawn again where it has to run eagerly after
-    /// all; it has done nothing else that could be seen.
+    /// Runs a function in parts. What it has drawn is drawn again where it has to run once more, or
+    /// eagerly; it has done nothing else that could be seen.
     fn replay_parts(
         &self,
         first: &Variant<I, O>,
         call: &Given<'_, I>,
-        captured: Option<Box<Captured<O>>>,
+        mut captured: Option<Box<Captured<O>>>,
     ) -> Result<O> {
         let state = first.draws.then(dependent::draws).transpose()?;
-        if let Some(output) = self.replay_each(first, call, captured)? {
-            return Ok(output);
+        loop {
+            let ran = self.replay_each(first, call, &mut captured)?;
+            if let Parts::Returned(output) = ran {
+                return Ok(output);
+            }
+            state.iter().for_each(dependent::rewind);
+            if let Parts::Eager = ran {
+                return (self.function)(call.inputs);
+            }
         }
-        state.iter().for_each(dependent::rewind);
-        (self.function)(call.inputs)
     }
 
     /// Runs the front of a function, makes the call behind it, and goes on with the rest for the sizes
-    /// that its results have; `None` if no code may be made for these.
+    /// that its results have.
     fn replay_each(
         &self,
         first: &Variant<I, O>,
         call: &Given<'_, I>,
-        mut captured: Option<Box<Captured<O>>>,
-    ) -> Result<Option<O>> {
+        captured: &mut Option<Box<Captured<O>>>,
+    ) -> Result<Parts<O>> {
         let (mut at, mut passed) = (first, Vec::<Passed<'_, I, O>>::new());
-        let Some(front) = &first.code else { return Ok(None) };
-        let _held = dependent::hold(front.captured(), call.leaves)?;
+        let (Some(front), Some(then)) = (&first.code, &first.then) else {
+            return Ok(Parts::Eager);
+        };
+        let held = dependent::hold(front.captured(), &then.changed, call.leaves)?;
         loop {
-            let Some(code) = &at.code else { return Ok(None) };
+            let Some(code) = &at.code else { return Ok(Parts::Eager) };
+            if !held.suffices(code.captured(), &then.changed, call.leaves) {
+                return Ok(Parts::HoldMore);
+            }
             let _range = record_lazily(|| format!("compiled variant {}", at.number));
             let front = code.run(&leaves_behind(call, &passed))?;
             let then = match (&at.then, &at.output) {
                 (Some(then), _) => then,
-                (None, None) => return Ok(None),
-                (None, Some(output)) => return Ok(Some(returned(at, output, call, front))),
+                (None, None) => return Ok(Parts::Eager),
+                (None, Some(output)) => {
+                    return Ok(Parts::Returned(returned(at, output, call, front)));
+                }
             };
             let results = then.part.call(&front)?;
             passed.push(Passed { then, front, results });
@@ -109,11 +131,11 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
             let rest = Given { leaves: &leaves, ..*call };
             let next = match find(&then.rests, &rest) {
                 Some(next) => Some(next),
-                None => self.rest(call, &rest, &passed, &mut captured)?,
+                None => self.rest(call, &rest, &passed, captured)?,
             };
             match next {
                 Some(next) => at = next,
-                None => return Ok(None),
+                None => return Ok(Parts::Eager),
             }
         }
     }

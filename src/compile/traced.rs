@@ -51,6 +51,8 @@ pub(super) struct LeafUse {
     pub(super) owner: Owner,
     /// Whether its memory is written.
     pub(super) written: bool,
+    /// Whether its sizes, strides or offset change.
+    pub(super) reshaped: bool,
     /// Whether it is a view of an input or parameter of the graph that others are views of too.
     pub(super) merged: bool,
     /// Whether it stands for memory that several tensors lie in.

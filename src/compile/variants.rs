@@ -1,6 +1,6 @@
 //! The variants of a compiled function: a list that only grows, and that calls walk without a lock.
 
-use super::dependent::Part;
+use super::dependent::{Changed, Part};
 use super::flat::{self, Handed};
 use super::guards::Guards;
 use super::stages::Executable;
@@ -49,6 +49,8 @@ pub(super) struct Then<I, O> {
     pub(super) part: Part,
     /// Its variants, for the sizes that the results have had.
     pub(super) rests: Variants<I, O>,
+    /// What these change of what the function is given; used of a function's first front.
+    pub(super) changed: Changed,
 }
 
 /// A variant in its list.

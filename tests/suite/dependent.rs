@@ -251,6 +251,31 @@ fn arguments_and_state_are_written() {
 }
 
 #[test]
+fn sizes_decide_what_is_written_and_reshaped() {
+    let f = |(x, y): &(Tensor, Tensor)| {
+        let places = x.gt(0)?.nonzero()?;
+        match places.size(0) {
+            0..3 => {}
+            3 => drop(x.add_(1)?),
+            4 => drop(y.t_()?),
+            _ => drop((x.mul_(2)?, y.unsqueeze_(0)?)),
+        }
+        places.sum()?.add(y.size(0))
+    };
+    let compiled = compile(f);
+    for count in [1, 3, 4, 5, 3, 1, 6, 4, 0] {
+        let given = || (numbers(7, count), Tensor::ones([3, 2]).unwrap());
+        let ((x, y), (mine, my_y)) = (given(), given());
+        let want = f(&(x.clone(), y.clone())).unwrap();
+        let got = compiled.call(&(mine.clone(), my_y.clone())).unwrap();
+        assert_close(&got, &want).unwrap();
+        assert_close(&mine, &x).unwrap();
+        assert_eq!((my_y.sizes(), my_y.strides()), (y.sizes(), y.strides()), "{count}");
+    }
+    assert!(compiled.events().iter().all(|e| matches!(e, CompileEvent::Compiled { .. })));
+}
+
+#[test]
 fn an_error_of_the_rest_is_that_of_eager_code() {
     let f = |x: &Tensor| x.masked_select(&x.gt(0)?)?.reshape([2, -1]);
     let compiled = compile(f);

@@ -238,7 +238,7 @@ impl<'m, V, M: Fn(&V) -> &'m TensorMeta> Call<'_, V, M> {
             }
             Kind::Any => one(self.reduction()?, Some(DType::Bool)),
             Kind::Arg => one(self.reduction()?, Some(DType::I64)),
-            Kind::Reshape | Kind::Other => match self.op {
+            Kind::Reshape | Kind::Movement | Kind::Other => match self.op {
                 Op::max_dim => match self.all::<args::max_dim<_>>() {
                     Some(a) => Some(self.extreme(a.self_, a.dim, a.keepdim)?),
                     None => None,

@@ -17,7 +17,7 @@ pub(super) fn op_cost(op: Op) -> u64 {
         (Kind::Pointwise | Kind::Test, _) => 10,
         (Kind::Reduction | Kind::Any | Kind::Arg, _) => 20,
         (Kind::Reshape, _) => 1,
-        (Kind::Other, _) => 500,
+        (Kind::Movement | Kind::Other, _) => 500,
     }
 }
 
@@ -32,5 +32,6 @@ pub(super) fn is_view(op: Op) -> bool {
 /// Whether the operator is lowered to loops that can write their result in any order of
 /// dimensions.
 pub(super) fn allocates(op: Op) -> bool {
-    !is_view(op) && op.facts().kind != Kind::Other || op == Op::cat
+    let called = matches!(op.facts().kind, Kind::Movement | Kind::Other);
+    !is_view(op) && !called || op == Op::cat
 }

@@ -7,35 +7,17 @@
 
 use super::{CallView, Lowerer};
 use crate::ir::graph::{NodeId, NodeKind};
-use crate::ir::{Op, layout};
+use crate::ir::{Kind, layout};
 use crate::schedule::prediction::Prediction;
 use crate::schedule::program::{Def, V};
 
 /// So many views of a result are looked at.
 const NEAR: usize = 16;
 
-fn moves(op: Op) -> bool {
-    matches!(
-        op,
-        Op::cat
-            | Op::stack
-            | Op::constant_pad_nd
-            | Op::reflection_pad1d
-            | Op::reflection_pad2d
-            | Op::reflection_pad3d
-            | Op::replication_pad1d
-            | Op::replication_pad2d
-            | Op::replication_pad3d
-            | Op::upsample_nearest1d
-            | Op::upsample_nearest2d
-            | Op::upsample_nearest3d
-    )
-}
-
 impl Lowerer<'_> {
     /// The times of a call whose kernel is quicker than loops, if nothing is fused with it.
     pub(super) fn predicted(&self, c: &CallView) -> Option<Prediction> {
-        if !moves(c.op) {
+        if c.op.facts().kind != Kind::Movement {
             return None;
         }
         let elements = layout::numel(c.sizes()).max(0) as u64;
