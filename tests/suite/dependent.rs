@@ -254,13 +254,13 @@ fn arguments_and_state_are_written() {
 fn sizes_decide_what_is_written_and_reshaped() {
     let f = |(x, y): &(Tensor, Tensor)| {
         let places = x.gt(0)?.nonzero()?;
-        match places.size(0) {
+        match places.size(0)? {
             0..3 => {}
             3 => drop(x.add_(1)?),
-            4 => drop(y.t_()?),
-            _ => drop((x.mul_(2)?, y.unsqueeze_(0)?)),
+            4 => drop(aten::t_(y)?),
+            _ => drop((x.mul_(2)?, aten::unsqueeze_(y, 0)?)),
         }
-        places.sum()?.add(y.size(0))
+        places.sum()?.add(y.size(0)?)
     };
     let compiled = compile(f);
     for count in [1, 3, 4, 5, 3, 1, 6, 4, 0] {
