@@ -13,9 +13,11 @@ pub(super) fn work(m: usize, n: usize, k: usize) -> usize {
     m.saturating_mul(n).saturating_mul(k)
 }
 
-/// Steps at a time of a single tile over a right factor in place. Its rows may lie on a page each:
-/// this many pages stay mapped while the panels pass over them.
-const IN_PLACE_K: usize = 64;
+/// Steps at a time of a single tile over a right factor in place. Its rows may lie on a page each: the
+/// panels pass over so many pages, which stay mapped, and which the machine fetches ahead from. One
+/// row by 1024x4096 on a Zen 5, in us at AVX-512 and AVX2: 189 and 256 by 8 steps, 203 and 266 by 16,
+/// 240 and 291 by 32, 251 and 357 by 128.
+const IN_PLACE_K: usize = 16;
 /// Steps between what a tile reads of a panel and what it asks for.
 const AHEAD: isize = 16;
 
