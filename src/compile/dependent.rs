@@ -209,7 +209,8 @@ pub(super) fn hold<'a>(
     more: &'a Changed,
     arguments: &[&'a Tensor],
 ) -> Result<Holding<'a>> {
-    let (mut changed, mut read) = (SmallVec::<[&Tensor; 4]>::new(), SmallVec::<[&Tensor; 8]>::new());
+    let (mut changed, mut read) =
+        (SmallVec::<[&Tensor; 4]>::new(), SmallVec::<[&Tensor; 8]>::new());
     for leaf in &traced.leaves {
         match leaf.written || leaf.reshaped {
             true => changed.extend(tensor_of(&leaf.owner, arguments)),
