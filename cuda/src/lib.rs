@@ -1,0 +1,11 @@
+//! NVIDIA GPUs: libraries that are found at run time, programs that NVRTC compiles, CUDA C from the
+//! scheduler's loops.
+//!
+//! Internal to `straightline`. Nothing of CUDA is needed to build it or to link it; on a machine without
+//! a driver [`availability`] has a reason, and nothing panics.
+
+pub mod emit;
+mod loader;
+pub mod nvrtc;
+
+pub use loader::{Availability, Found, availability};
