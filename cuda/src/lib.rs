@@ -4,6 +4,8 @@
 //! Internal to `straightline`. Nothing of CUDA is needed to build it or to link it; on a machine without
 //! a driver [`availability`] has a reason, and nothing panics.
 
+pub mod allocator;
+pub mod driver;
 pub mod emit;
 mod loader;
 pub mod nvrtc;

@@ -177,7 +177,8 @@ fn nvrtc(folders: &[PathBuf]) -> Found {
         let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let builtins = |file: &str| file.starts_with("libnvrtc-builtins.so.13");
         for file in files.filter(|f| f.file_name().to_str().is_some_and(builtins)) {
-            if let Err(e) = open(&file.file_name().to_string_lossy(), std::slice::from_ref(folder)) {
+            if let Err(e) = open(&file.file_name().to_string_lossy(), std::slice::from_ref(folder))
+            {
                 tracing::debug!("{}: {e}", file.path().display());
             }
         }
@@ -209,7 +210,8 @@ fn cublas_lt(folders: &[PathBuf]) -> Found {
         Err(e) => return missing(&format!("{name} can not be opened"), e, todo),
     };
     // SAFETY: the function takes nothing and gives a number.
-    let get = unsafe { opened.library.get::<unsafe extern "C" fn() -> usize>("cublasLtGetVersion") };
+    let get =
+        unsafe { opened.library.get::<unsafe extern "C" fn() -> usize>("cublasLtGetVersion") };
     match get {
         Ok(get) => {
             // SAFETY: as above.

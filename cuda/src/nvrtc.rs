@@ -78,7 +78,7 @@ pub enum CompileError {
 }
 
 /// The options that decide what a program computes: a part of what a binary is kept under.
-pub const OPTIONS: &[&str] = &["--fmad=false", "--std=c++17", "--no-cache", "--restrict=false"];
+pub const OPTIONS: &[&str] = &["--fmad=false", "--std=c++17", "--no-cache"];
 
 /// Compiles a program.
 ///
@@ -196,7 +196,8 @@ mod tests {
                    ptxas info    : Function properties for k0_exp\n    \
                    16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads\n\
                    ptxas info    : Used 34 registers, used 1 barriers, 384 bytes cmem[0]\n";
-        let want = Resources { kernel: "k0_exp".into(), registers: 34, spilled: (8, 12), stack: 16 };
+        let want =
+            Resources { kernel: "k0_exp".into(), registers: 34, spilled: (8, 12), stack: 16 };
         assert_eq!(resources(log), [want]);
     }
 }

@@ -28,11 +28,15 @@ impl Writer<'_> {
         match self.layout.shape.mapping {
             Mapping::Points => {
                 self.line(format!("const {ty} workers = ({ty})gridDim.x * blockDim.x;"));
-                self.line(format!("const {ty} worker = ({ty})blockIdx.x * blockDim.x + threadIdx.x;"));
+                self.line(format!(
+                    "const {ty} worker = ({ty})blockIdx.x * blockDim.x + threadIdx.x;"
+                ));
             }
             Mapping::Rows { threads } => {
                 let groups = self.layout.shape.threads / threads;
-                self.line(format!("const int lane = threadIdx.x % {threads}, local = threadIdx.x / {threads};"));
+                self.line(format!(
+                    "const int lane = threadIdx.x % {threads}, local = threadIdx.x / {threads};"
+                ));
                 self.line(format!("const {ty} workers = ({ty})gridDim.x * {groups};"));
                 self.line(format!("const {ty} worker = ({ty})blockIdx.x * {groups} + local;"));
             }

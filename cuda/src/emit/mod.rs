@@ -21,7 +21,7 @@
 //!
 //! ```
 //! use straightline_cuda::emit::{Numbers, program};
-//! use straightline_passes::ir::Graph;
+//! use straightline_passes::ir::graph::Graph;
 //! use straightline_passes::schedule::{ScheduleOptions, schedule};
 //! let text = "graph(%x: f32[64]) {\n  %0: f32[64] = aten::exp(%x)\n  return %0\n}";
 //! let graph: Graph = text.parse().unwrap();

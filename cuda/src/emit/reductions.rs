@@ -83,9 +83,9 @@ impl Total {
             What::Fold(op) => {
                 vec![format!("{total} = {};", reduced(op, &total, &v, self.held))]
             }
-            What::Place { max } => vec![format!(
-                "take_place<{max}>({total}, {total}p, {v}, position);"
-            )],
+            What::Place { max } => {
+                vec![format!("take_place<{max}>({total}, {total}p, {v}, position);")]
+            }
         }
     }
 
@@ -99,7 +99,9 @@ impl Total {
                     "{total} = combined<{threads}>({total}, [](const {ty} a, const {ty} b) -> {ty} {{ return {both}; }});"
                 )]
             }
-            What::Place { max } => vec![format!("combined_place<{threads}, {max}>({total}, {total}p);")],
+            What::Place { max } => {
+                vec![format!("combined_place<{threads}, {max}>({total}, {total}p);")]
+            }
         }
     }
 

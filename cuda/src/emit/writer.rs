@@ -4,9 +4,7 @@ use super::mapping::{Layout, Mapping, Rows};
 use super::types::{element, long};
 use super::{Emitted, Numbers};
 use std::fmt::Write;
-use straightline_passes::schedule::loops::{
-    Axis, BufferId, Index, Kernel, Mem, Op, Schedule, Val,
-};
+use straightline_passes::schedule::loops::{Axis, BufferId, Index, Kernel, Mem, Op, Schedule, Val};
 
 pub(super) struct Writer<'s> {
     pub(super) schedule: &'s Schedule,
