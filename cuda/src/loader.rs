@@ -173,16 +173,14 @@ fn nvrtc(folders: &[PathBuf]) -> Found {
     let todo = "install the CUDA toolkit, or the Python package nvidia-cuda-nvrtc, and name its folder in \
                 STRAIGHTLINE_CUDA";
     // the compiler opens these by their name alone
-    for folder in folders.iter().filter(|f| f.join(&name).exists()) {
+    if let Some(folder) = folders.iter().find(|f| f.join(&name).exists()) {
         let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        let builtins = |file: &str| file.starts_with("libnvrtc-builtins.so.13");
-        for file in files.filter(|f| f.file_name().to_str().is_some_and(builtins)) {
-            if let Err(e) = open(&file.file_name().to_string_lossy(), std::slice::from_ref(folder))
-            {
-                tracing::debug!("{}: {e}", file.path().display());
+        let names = files.filter_map(|file| file.file_name().into_string().ok());
+        for file in names.filter(|n| n.starts_with("libnvrtc-builtins.so.13")) {
+            if let Err(e) = open(&file, std::slice::from_ref(folder)) {
+                tracing::debug!("{file}: {e}");
             }
         }
-        break;
     }
     let opened = match open(&name, folders) {
         Ok(opened) => opened,

@@ -59,7 +59,7 @@ pub struct SegmentInfo {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Use {
     Free,
-    InUse {
+    Taken {
         requested: u64,
     },
     /// Given back, with events to wait for.

@@ -184,7 +184,7 @@ impl<E> State<E> {
             self.list(rest);
         }
         let part = &mut self.parts[number];
-        part.used = Use::InUse { requested };
+        part.used = Use::Taken { requested };
         self.statistics.allocation.add(1);
         self.statistics.allocated.add(part.bytes);
         self.statistics.active.add(part.bytes);
@@ -300,7 +300,7 @@ impl<E> State<E> {
         self.statistics.out_of_memory += 1;
         let mut sizes: BTreeMap<u64, usize> = BTreeMap::new();
         for part in self.existing() {
-            if let Use::InUse { requested } = part.used {
+            if let Use::Taken { requested } = part.used {
                 *sizes.entry(requested).or_default() += 1;
             }
         }
@@ -323,7 +323,7 @@ impl<E> State<E> {
                     address: part.address,
                     bytes: part.bytes,
                     requested: match part.used {
-                        Use::InUse { requested } => Some(requested),
+                        Use::Taken { requested } => Some(requested),
                         _ => None,
                     },
                     waits: matches!(part.used, Use::Waits { .. }),
