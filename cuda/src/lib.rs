@@ -5,9 +5,11 @@
 //! a driver [`availability`] has a reason, and nothing panics.
 
 pub mod allocator;
+pub mod copies;
 pub mod driver;
 pub mod emit;
 mod loader;
 pub mod nvrtc;
+pub mod programs;
 
 pub use loader::{Availability, Found, availability};

@@ -53,6 +53,8 @@ pub(crate) mod launch;
 pub(crate) mod literal;
 mod math_bits;
 pub(crate) mod node;
+#[cfg(feature = "cuda")]
+pub(crate) mod on_device;
 mod opaque;
 mod other;
 pub(crate) mod placement;
@@ -276,6 +278,11 @@ impl Tensor {
         if dtype.is_quantized() {
             return Err(kind::quantized_memory(dtype));
         }
+        #[cfg(feature = "cuda")]
+        let device = match device.kind {
+            DeviceType::Cuda => on_device::numbered(device),
+            _ => device,
+        };
         let bytes = layout::storage_bytes(dtype.size(), &sizes, &strides, 0);
         // sizes with a 0 among them need no memory, but their product must still not overflow
         if bytes == 0 {
@@ -290,9 +297,11 @@ impl Tensor {
         let storage = match device.kind {
             DeviceType::Cpu => Storage::allocate_for(dtype, bytes)?,
             DeviceType::Meta => Storage::without_data(bytes),
+            #[cfg(feature = "cuda")]
+            DeviceType::Cuda => on_device::allocate(device, bytes)?,
             _ => {
                 return Err(crate::Error::device(format!(
-                    "no allocator for device `{device}`: only `cpu` and `meta` tensors can be made"
+                    "no allocator for device `{device}`: only tensors on `cpu`, `meta` and, with the feature `cuda`, `cuda` can be made"
                 )));
             }
         };

@@ -18,6 +18,7 @@ use super::waiting::{self, Held, Refusal};
 use super::watch;
 use crate::error::Result;
 use smallvec::SmallVec;
+use std::any::Any;
 use std::cell::UnsafeCell;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -208,7 +209,7 @@ impl Storage {
     pub(crate) fn fill_from(&self, other: &Storage) -> Result<()> {
         let (exclusive, source) = hold(self, Some(other))?;
         let bytes = self.bytes();
-        if let (Some(from), None) = (other.ptr(), self.ptr()) {
+        if let (Some(from), None, false) = (other.ptr(), self.ptr(), self.is_elsewhere()) {
             let block = allocate(bytes)?;
             // SAFETY: the new block is ours alone and holds `bytes`; of the other one, held too, no
             // more is read than it has.
@@ -230,6 +231,29 @@ impl Storage {
             Ok(storage) => storage,
             Err(_) => std::alloc::handle_alloc_error(std::alloc::Layout::new::<Cell<Inner>>()),
         }
+    }
+
+    /// A storage over memory that is not the host's, which `owner` stands for: it has no bytes that
+    /// code of the host could reach.
+    pub(crate) fn elsewhere(bytes: usize, owner: Box<dyn Any + Send + Sync>) -> Result<Storage> {
+        Storage::with(bytes, ptr::null_mut(), Some(Block::foreign(owner)))
+    }
+
+    /// What stands for its memory, if that is not the host's.
+    pub(crate) fn owner<T: Any>(&self) -> Option<&T> {
+        if self.has_data() {
+            return None;
+        }
+        // SAFETY: the block of a storage without data is set when it is made, and replaced only by
+        // `grow` and `fill_from`, which leave one that owns something else alone.
+        let block = unsafe { (*self.0.block.get()).as_ref() };
+        block.and_then(Block::owner)?.downcast_ref()
+    }
+
+    /// Whether its memory is not the host's.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        // SAFETY: as in `owner`.
+        !self.has_data() && unsafe { (*self.0.block.get()).as_ref() }.is_some_and(|b| b.owner().is_some())
     }
 
     fn with(bytes: usize, data: *mut u8, block: Option<Block>) -> Result<Storage> {
@@ -286,6 +310,11 @@ impl Storage {
         let old = self.bytes();
         if bytes <= old {
             return Ok(());
+        }
+        if self.is_elsewhere() {
+            return Err(crate::Error::runtime(
+                "memory of a device does not grow: make a tensor of the new size and copy",
+            ));
         }
         if let Some(data) = self.ptr() {
             let block = allocate(bytes)?;

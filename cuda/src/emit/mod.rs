@@ -96,6 +96,22 @@ pub struct Emitted {
     pub shape: Shape,
 }
 
+/// What a copy between two dtypes needs: the prelude, the types of elements of both, and an element
+/// `from` as one of the other dtype.
+pub(crate) fn conversion(
+    to: DType,
+    from: DType,
+    element: &str,
+) -> (&'static str, &'static str, &'static str, String) {
+    if to == from {
+        let ty = types::of_size(to.size());
+        return (PRELUDE, ty, ty, element.to_string());
+    }
+    let v = types::widened(from, element);
+    let value = types::narrowed(to, &values::cast(&v, from, to));
+    (PRELUDE, types::element(to), types::element(from), value)
+}
+
 /// The program of a schedule's kernels.
 ///
 /// # Errors

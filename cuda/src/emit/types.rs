@@ -57,6 +57,17 @@ pub(super) fn element(dtype: DType) -> &'static str {
     }
 }
 
+/// A type of elements that are only moved.
+pub(super) fn of_size(bytes: usize) -> &'static str {
+    match bytes {
+        1 => "unsigned char",
+        2 => "unsigned short",
+        4 => "unsigned int",
+        8 => "unsigned long long",
+        _ => "ulonglong2",
+    }
+}
+
 /// An element as a value.
 pub(super) fn widened(dtype: DType, e: &str) -> String {
     match dtype {

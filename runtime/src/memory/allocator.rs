@@ -197,6 +197,10 @@ fn allocate_large(bytes: usize) -> Result<Block, OutOfMemory> {
 
 #[cold]
 fn free_large(ptr: NonNull<u8>, bytes: usize) {
+    // SAFETY: they are those of a block that is being dropped.
+    if unsafe { Block::drop_owner(ptr, bytes) } {
+        return;
+    }
     let Some(size) = large_size(bytes) else {
         return;
     };

@@ -1,0 +1,137 @@
+//! Programs that are compiled once: kept in memory for each device, and on disk.
+//!
+//! A program is its text. On disk a binary is under a name made of text, options, target and NVRTC's
+//! version, with all of these in the file, so that no chance of equal names matters. The folder is
+//! `STRAIGHTLINE_CUDA_CACHE`, or `straightline/cuda` in `XDG_CACHE_HOME` or `~/.cache`; where it can not
+//! be used, programs are compiled in each process.
+
+use crate::driver::{Device, DriverError, Function, Module};
+use crate::loader::{Found, availability};
+use crate::nvrtc::{self, Binary, CompileError, Target};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// The name of the device that interprets PTX instead of running machine code.
+pub const EMULATOR: &str = "PTX emulator";
+
+/// Why there is no program.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ProgramError {
+    /// NVRTC has not compiled it.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// The driver has not loaded it.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+}
+
+type Functions = Arc<[Function]>;
+
+/// The kernels of a program, in the order of their names here; compiled if it is new.
+///
+/// # Errors
+///
+/// [`ProgramError`].
+pub fn functions(
+    device: &'static Device,
+    text: &str,
+    names: &[&str],
+) -> Result<Functions, ProgramError> {
+    static LOADED: OnceLock<Mutex<HashMap<(u32, String), Functions>>> = OnceLock::new();
+    let loaded = LOADED.get_or_init(Mutex::default);
+    let key = (device.ordinal(), text.to_string());
+    let lock = || loaded.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = lock().get(&key) {
+        return Ok(found.clone());
+    }
+    // two threads may compile the same program at first
+    let module = Module::load(device, &binary(text, target(device))?)?;
+    let all: Result<Vec<Function>, DriverError> =
+        names.iter().map(|name| module.function(name)).collect();
+    Ok(lock().entry(key).or_insert(all?.into()).clone())
+}
+
+/// What programs for a device are compiled to.
+fn target(device: &Device) -> Target {
+    let properties = device.properties();
+    match properties.name == EMULATOR {
+        true => Target::Ptx { capability: properties.capability },
+        false => Target::Cubin { capability: properties.capability },
+    }
+}
+
+/// The binary of a program: from disk, or compiled and put there.
+///
+/// # Errors
+///
+/// [`CompileError`].
+pub fn binary(text: &str, target: Target) -> Result<Binary, CompileError> {
+    let version = match &availability().nvrtc {
+        Found::Here { version: (major, minor), .. } => format!("{major}.{minor}"),
+        Found::Missing { .. } => "none".into(),
+    };
+    let head = format!("{target} {version} {}\n{text}", nvrtc::OPTIONS.join(" "));
+    let file = folder().map(|f| f.join(format!("{:016x}{:016x}", hash(&head, 0), hash(&head, 1))));
+    if let Some(code) =
+        file.as_ref().and_then(|f| std::fs::read(f).ok()).and_then(|b| kept(b, &head))
+    {
+        return Ok(Binary { target, code, resources: Vec::new(), took: Duration::ZERO });
+    }
+    let binary = nvrtc::compile(text, target)?;
+    if let Some(file) = file
+        && let Err(e) = keep(&file, &head, &binary.code)
+    {
+        tracing::debug!("{}: {e}", file.display());
+    }
+    Ok(binary)
+}
+
+/// FNV-1a, from one of two beginnings.
+fn hash(text: &str, which: u64) -> u64 {
+    let begin = 0xcbf2_9ce4_8422_2325 ^ which.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    text.bytes().fold(begin, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+}
+
+fn folder() -> Option<PathBuf> {
+    let named = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let cache = || named("XDG_CACHE_HOME").or_else(|| named("HOME").map(|h| h.join(".cache")));
+    named("STRAIGHTLINE_CUDA_CACHE").or_else(|| cache().map(|c| c.join("straightline/cuda")))
+}
+
+/// The code of a file, if it is of this head.
+fn kept(file: Vec<u8>, head: &str) -> Option<Vec<u8>> {
+    let (length, rest) = file.split_first_chunk::<8>()?;
+    let (mine, code) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+    (mine == head.as_bytes()).then(|| code.to_vec())
+}
+
+/// Writes a file beside its place and moves it there, so that nobody sees half of it.
+fn keep(file: &std::path::Path, head: &str, code: &[u8]) -> std::io::Result<()> {
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let beside = file.with_extension(std::process::id().to_string());
+    let length = (head.len() as u64).to_le_bytes();
+    std::fs::write(&beside, [&length[..], head.as_bytes(), code].concat())?;
+    std::fs::rename(&beside, file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_of_its_own_text_alone() {
+        let folder = std::env::temp_dir().join(format!("straightline-{}", std::process::id()));
+        let file = folder.join("program");
+        keep(&file, "head", b"code").unwrap();
+        let bytes = std::fs::read(&file).unwrap();
+        assert_eq!(kept(bytes.clone(), "head").as_deref(), Some(&b"code"[..]));
+        assert_eq!(kept(bytes.clone(), "haed"), None);
+        assert_eq!(kept(bytes[..10].to_vec(), "head"), None);
+        assert_eq!(kept(Vec::new(), "head"), None);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

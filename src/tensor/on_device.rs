@@ -1,0 +1,43 @@
+//! Tensors in the memory of a GPU.
+//!
+//! Their storages have no bytes that code of the host could reach: a kernel of the CPU that is given
+//! one finds a tensor without data. Borrow states and versions count as those of other storages, for
+//! as long as a call queues its work; the work itself is ordered by streams.
+
+use super::Tensor;
+use super::storage::Storage;
+use crate::error::{Error, Result};
+use straightline_catalog::Device;
+use straightline_cuda::allocator::AllocationError;
+use straightline_cuda::driver::{self, DeviceMemory};
+
+/// The device with its number: without one it is the current device.
+pub(crate) fn numbered(device: Device) -> Device {
+    let index = device.index.max(0);
+    Device { index, ..device }
+}
+
+/// The GPU of a device.
+pub(crate) fn gpu(device: Device) -> Result<&'static driver::Device> {
+    let ordinal = numbered(device).index.unsigned_abs().into();
+    driver::device(ordinal).map_err(|e| Error::device(format!("`{device}` can not be used: {e}")))
+}
+
+/// Fresh memory, its contents unspecified, for work on the current stream.
+pub(super) fn allocate(device: Device, bytes: usize) -> Result<Storage> {
+    let stream = gpu(device)?.current_stream();
+    let memory = DeviceMemory::new(&stream, bytes).map_err(|e| match e {
+        AllocationError::OutOfMemory { .. } => Error::runtime(format!("`{device}`: {e}")),
+        AllocationError::Driver { .. } => Error::device(format!("`{device}`: {e}")),
+    })?;
+    Storage::elsewhere(bytes, Box::new(memory))
+}
+
+impl Tensor {
+    /// Where its first element is on its device.
+    pub(crate) fn device_address(&self) -> Result<u64> {
+        let memory = self.storage().owner::<DeviceMemory>();
+        let memory = memory.ok_or_else(|| self.no_memory_error("the memory of a GPU"))?;
+        Ok(memory.address().wrapping_add_signed(self.byte_offset()))
+    }
+}
