@@ -51,6 +51,8 @@ pub mod autograd;
 pub mod compile;
 #[cfg(feature = "compile")]
 pub mod control_flow;
+#[cfg(feature = "cuda")]
+mod cuda;
 pub mod data;
 mod default_dtype;
 pub mod dispatch;

@@ -44,6 +44,8 @@ pub(super) fn register() {
     crate::autograd::register().expect("each rule is of an operator that has just been registered");
     crate::transforms::register().expect("each layer key is free");
     crate::modes::register_operators();
+    #[cfg(feature = "cuda")]
+    crate::cuda::register().expect("the key has no other fallback");
 }
 
 fn fallbacks() -> Result<()> {

@@ -493,7 +493,7 @@ pub(crate) fn shape_args(args: &[Value], viewed: usize) -> Result<Vec<Arg<()>>> 
 }
 
 /// A value as an argument in a graph, its tensors as `tensor` has them.
-fn to_arg<V>(
+pub(crate) fn to_arg<V>(
     op: impl std::fmt::Display,
     v: &Value,
     tensor: &mut dyn FnMut(&Tensor) -> Result<V>,

@@ -52,7 +52,7 @@ pub(crate) fn backend_of(op: OperatorHandle, args: &[Value]) -> DispatchKey {
 }
 
 /// The operator by others; `None` if there is no such way.
-fn parts(op: OperatorHandle, args: &[Value]) -> Result<Option<Value>> {
+pub(crate) fn parts(op: OperatorHandle, args: &[Value]) -> Result<Option<Value>> {
     let schema = schema_of(op)?;
     let (Some(called), [Value::Tensor(of), rest @ ..]) = (op.op(), args) else {
         return Ok(None);

@@ -253,7 +253,8 @@ impl Storage {
     /// Whether its memory is not the host's.
     pub(crate) fn is_elsewhere(&self) -> bool {
         // SAFETY: as in `owner`.
-        !self.has_data() && unsafe { (*self.0.block.get()).as_ref() }.is_some_and(|b| b.owner().is_some())
+        !self.has_data()
+            && unsafe { (*self.0.block.get()).as_ref() }.is_some_and(|b| b.owner().is_some())
     }
 
     fn with(bytes: usize, data: *mut u8, block: Option<Block>) -> Result<Storage> {

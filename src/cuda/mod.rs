@@ -1,0 +1,125 @@
+//! NVIDIA GPUs: kernels at the CUDA key.
+//!
+//! One boxed kernel, the fallback of the key, serves the operators: what an operator is (its schema, its
+//! shapes, its loops) is known already, so there is nothing to write for each.
+//!
+//! - What makes memory or a view is the kernel of the CPU: that allocates by device, and leaves
+//!   tensors without bytes of the host alone.
+//! - An operator with a loop form is a small schedule, compiled once for each signature but for its
+//!   sizes (`loops`).
+//! - The others run on the CPU, with a warning, as on a backend from outside
+//!   ([`cpu_fallback`](crate::dispatch::cpu_fallback)).
+//!
+//! Functional variants of structured operators have a default kernel, which calls `out`; at this key
+//! they get the boxed kernel, and `out` is made of them, as on the CPU.
+
+mod copy;
+mod loops;
+
+use crate::dispatch::{
+    DispatchKey, DispatchKeySet, Kernel, Library, OperatorHandle, Stack, ViewFallback, call_on_cpu,
+};
+use crate::error::Result;
+use crate::ops::foreign;
+use crate::ops::forms::structured::arguments;
+use crate::ops::forms::variants;
+use std::collections::BTreeSet;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use straightline_catalog::Op;
+use straightline_catalog::entry::{ENTRIES, Entry};
+
+/// Registers the fallback of the key. The rest follows when a tensor is first made there, so that
+/// programs without a GPU do not pay for it.
+pub(crate) fn register() -> Result<()> {
+    let mut library = Library::fallbacks(DispatchKey::CUDA)?;
+    library.fallback(Kernel::boxed(fallback))?;
+    library.leak();
+    Ok(())
+}
+
+/// Registers at the key what would otherwise be served by a default kernel that computes: it would
+/// leave results without bytes of the host unset. Default kernels made of other operators stay.
+fn enable() -> Result<()> {
+    static DONE: OnceLock<()> = OnceLock::new();
+    static REGISTERING: Mutex<()> = Mutex::new(());
+    if DONE.get().is_some() {
+        return Ok(());
+    }
+    let _one_at_a_time = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
+    if DONE.get().is_some() {
+        return Ok(());
+    }
+    let key = DispatchKey::CUDA;
+    let mut library = Library::implementation("aten", key)?;
+    library.own();
+    for entry in ENTRIES {
+        if let Some(functional) = entry.structured.first() {
+            let functional_at = functional.unqualified();
+            library.impl_at(functional_at, key, Kernel::boxed(fallback))?;
+            let out = variants::of(*functional, entry.out, key);
+            library.impl_at(entry.op.unqualified(), key, out)?;
+        } else if let Some(functional) = entry.variant_of {
+            if entry.variant_at.contains(&"CPU") {
+                let variant = variants::of(functional, entry.out, key);
+                library.impl_at(entry.op.unqualified(), key, variant)?;
+            }
+        } else if computes(entry) {
+            library.impl_at(entry.op.unqualified(), key, Kernel::boxed(fallback))?;
+        }
+    }
+    library.leak();
+    _ = DONE.set(());
+    Ok(())
+}
+
+/// Whether a kernel of the operator, at the CPU or for all backends, computes by itself.
+fn computes(entry: &Entry) -> bool {
+    const OF_OTHERS: [&str; 2] = ["composite", "composed"];
+    let at = |key: &str| {
+        key.split(',').any(|k| k.trim() == "CPU")
+            || (key.contains("CompositeExplicitAutograd") && !entry.of_others)
+    };
+    entry.kernels.iter().any(|(key, kernel)| at(key) && !OF_OTHERS.contains(kernel))
+}
+
+fn fallback(op: OperatorHandle, _: DispatchKeySet, stack: &mut Stack) -> Result<()> {
+    enable()?;
+    let schema = op.schema();
+    match op.op() {
+        Some(Op::_copy_from) => return copy::copy_from(op, stack),
+        Some(Op::_local_scalar_dense) => return copy::item(op, stack),
+        Some(Op::empty_memory_format | Op::empty_strided) => return of_the_cpu(op, stack),
+        _ if schema.is_some_and(|s| s.is_view()) => return of_the_cpu(op, stack),
+        _ => {}
+    }
+    let args = arguments(op, stack)?;
+    let functional = schema.is_some_and(|s| !s.args.iter().any(|a| a.is_write()));
+    if functional && let Some(results) = loops::run(op, &args)? {
+        stack.extend(results);
+        return Ok(());
+    }
+    if let Some(result) = foreign::parts(op, &args)? {
+        stack.push(result);
+        return Ok(());
+    }
+    warn_once(op);
+    stack.extend(args);
+    call_on_cpu(op, stack, ViewFallback::Refuse)
+}
+
+/// The kernel of the CPU, which touches no bytes of such tensors.
+fn of_the_cpu(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
+    let kernel = op.kernel_for(DispatchKey::CPU)?;
+    kernel.call_boxed(op, DispatchKey::CUDA.into(), stack)
+}
+
+/// Says once of each operator that it runs on the CPU.
+fn warn_once(op: OperatorHandle) {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let name = op.name().to_string();
+    if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone()) {
+        tracing::warn!(
+            "{name} has no CUDA kernel yet and runs on the CPU: its tensors are copied there and back"
+        );
+    }
+}
