@@ -52,7 +52,7 @@ pub mod compile;
 #[cfg(feature = "compile")]
 pub mod control_flow;
 #[cfg(feature = "cuda")]
-mod cuda;
+pub mod cuda;
 pub mod data;
 mod default_dtype;
 pub mod dispatch;

@@ -8,12 +8,13 @@ use super::copy::{driver, program};
 use crate::dispatch::{OperatorHandle, Value, meta};
 use crate::error::{Error, Result};
 use crate::modes::tracer::to_arg;
+use crate::ops::aten;
 use crate::tensor::on_device::gpu;
 use crate::tensor::{Tensor, access};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use straightline_catalog::{Arg, Device, Op, TensorMeta, layout};
+use straightline_catalog::{Arg, Device, Dims, Op, TensorMeta, layout};
 use straightline_cuda::copies::{self, Strided};
 use straightline_cuda::driver::{Argument, DeviceMemory, Launch, Stream};
 use straightline_cuda::emit::{self, Emitted, Numbers};
@@ -26,6 +27,8 @@ use straightline_passes::schedule::{ScheduleOptions, schedule};
 /// A call without its tensors.
 struct Prepared {
     schedule: Schedule,
+    /// Where in its memory each result begins.
+    offsets: Vec<i64>,
     text: String,
     kernels: Vec<Emitted>,
     /// Constants on each device that has run it, by buffer.
@@ -121,7 +124,8 @@ fn prepare(
     given: &[Arg<u32>],
     tensors: &[Tensor],
 ) -> Result<Option<Prepared>> {
-    let (results, _) = meta::run(op, args)?;
+    // what it refuses, or can not know without data, is for the CPU to say
+    let Ok((results, _)) = meta::run(op, args) else { return Ok(None) };
     // the graph is of values: where they are is known here
     let on_cpu = |t: &Tensor| TensorMeta { device: Device::CPU, ..t.meta() };
     let Some(metas) = (results.iter())
@@ -130,6 +134,7 @@ fn prepare(
     else {
         return Ok(None);
     };
+    let offsets = results.iter().filter_map(Value::as_tensor).map(Tensor::storage_offset).collect();
     let mut graph = Graph::new();
     let inputs: Vec<ValueRef> = (tensors.iter().enumerate())
         .map(|(i, t)| graph.input(&format!("x{i}"), on_cpu(t)))
@@ -154,10 +159,22 @@ fn prepare(
 
     Ok(Some(Prepared {
         schedule,
+        offsets,
         text: program.text,
         kernels: program.kernels,
         constants: Mutex::default(),
     }))
+}
+
+/// A tensor of a type, with room for its elements before the first one.
+fn fresh_tensor(device: Device, m: &TensorMeta, offset: i64) -> Result<Tensor> {
+    if offset == 0 {
+        return Tensor::allocate(m.dtype, device, m.sizes.clone(), m.strides.clone());
+    }
+    let extent = layout::storage_extent(&m.sizes, &m.strides, offset);
+    let row =
+        Tensor::allocate(m.dtype, device, Dims::from_slice(&[extent]), Dims::from_slice(&[1]))?;
+    aten::as_strided(&row, &m.sizes, &m.strides, Some(offset))
 }
 
 /// What a kernel writes if it fails: whether, where, and the index.
@@ -171,15 +188,16 @@ impl Prepared {
         device: Device,
         tensors: &[Tensor],
     ) -> Result<Option<Vec<Tensor>>> {
-        let mut wanted: Vec<(u32, &TensorMeta)> = (self.schedule.outputs.iter())
-            .filter_map(|output| match output {
-                OutputBinding::Fresh { index, meta } => Some((*index, meta)),
+        let mut wanted: Vec<(u32, &TensorMeta, i64)> = (self.schedule.outputs.iter())
+            .zip(&self.offsets)
+            .filter_map(|(output, offset)| match output {
+                OutputBinding::Fresh { index, meta } => Some((*index, meta, *offset)),
                 OutputBinding::View { .. } => None,
             })
             .collect();
-        wanted.sort_by_key(|(index, _)| *index);
+        wanted.sort_by_key(|(index, ..)| *index);
         let fresh = (wanted.into_iter())
-            .map(|(_, m)| Tensor::allocate(m.dtype, device, m.sizes.clone(), m.strides.clone()))
+            .map(|(_, meta, offset)| fresh_tensor(device, meta, offset))
             .collect::<Result<Vec<Tensor>>>()?;
         let operands: Vec<&Tensor> = tensors.iter().collect();
         let _held = access::read(&operands)?;
@@ -256,19 +274,20 @@ impl Prepared {
         tensors: &[Tensor],
         fresh: &[Tensor],
     ) -> Result<Vec<Tensor>> {
-        let of = |output: &OutputBinding| match output {
+        let of = |(output, offset): (&OutputBinding, &i64)| match output {
             OutputBinding::Fresh { index, .. } => Ok(fresh[*index as usize].clone()),
             // a functional operator's result is nobody else's
-            OutputBinding::View { of, meta, offset } => {
+            OutputBinding::View { of, meta, offset: begin } => {
                 let source = match of {
                     ViewSource::Input(i) | ViewSource::Parameter(i) => &tensors[*i as usize],
                     ViewSource::Output(o) => &fresh[*o as usize],
                 };
                 let strides = layout::preserved_strides(&meta.sizes, &meta.strides);
-                let result = Tensor::allocate(meta.dtype, device, meta.sizes.clone(), strides)?;
+                let result =
+                    fresh_tensor(device, &TensorMeta { strides, ..meta.clone() }, *offset)?;
                 let size = meta.dtype.size() as i64;
                 let from = Strided {
-                    address: source.device_address()?.wrapping_add_signed(offset * size),
+                    address: source.device_address()?.wrapping_add_signed(begin * size),
                     dtype: meta.dtype,
                     sizes: &meta.sizes,
                     strides: &meta.strides,
@@ -283,7 +302,7 @@ impl Prepared {
                 Ok(result)
             }
         };
-        self.schedule.outputs.iter().map(of).collect()
+        self.schedule.outputs.iter().zip(&self.offsets).map(of).collect()
     }
 
     /// The constants, on the stream's device.

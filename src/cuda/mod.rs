@@ -1,4 +1,26 @@
-//! NVIDIA GPUs: kernels at the CUDA key.
+//! NVIDIA GPUs.
+//!
+//! Nothing of CUDA is needed to build or to link; the driver, NVRTC and the other libraries are looked for
+//! when a tensor is first made on a GPU, or when they are [asked for](availability). Without them
+//! everything on the CPU works, and a GPU is an error that says what is missing.
+//!
+//! ```
+//! use straightline::{Device, DeviceType, Tensor, cuda};
+//! let x = Tensor::from_vec([1f32, 2.0], 2)?;
+//! match cuda::is_available() {
+//!     true => assert_eq!(x.to_device(cuda::device(0))?.exp()?.device().index, 0),
+//!     false => println!("{}", cuda::availability()),
+//! }
+//! # Ok::<(), straightline::Error>(())
+//! ```
+//!
+//! # Streams
+//!
+//! A call on tensors of a GPU queues its work on the thread's current stream of that GPU and returns;
+//! [`synchronize`], and reading data, wait. A tensor that work of another stream uses is to be told so
+//! ([`record_stream`]), or kept until that work has ended, as in PyTorch.
+//!
+//! # Kernels at the CUDA key
 //!
 //! One boxed kernel, the fallback of the key, serves the operators: what an operator is (its schema, its
 //! shapes, its loops) is known already, so there is nothing to write for each.
@@ -15,7 +37,17 @@
 
 mod copy;
 mod loops;
+mod memory;
 
+pub use memory::{
+    device, device_count, empty_cache, is_available, memory_statistics, record_stream, reset_peaks,
+    stream, synchronize,
+};
+pub use straightline_cuda::allocator::{Amount, Statistics};
+pub use straightline_cuda::driver::{Event, Stream, StreamGuard};
+pub use straightline_cuda::{Availability, Found, availability};
+
+use crate::dispatch::is_reshape;
 use crate::dispatch::{
     DispatchKey, DispatchKeySet, Kernel, Library, OperatorHandle, Stack, ViewFallback, call_on_cpu,
 };
@@ -89,7 +121,15 @@ fn fallback(op: OperatorHandle, _: DispatchKeySet, stack: &mut Stack) -> Result<
         Some(Op::_copy_from) => return copy::copy_from(op, stack),
         Some(Op::_local_scalar_dense) => return copy::item(op, stack),
         Some(Op::empty_memory_format | Op::empty_strided) => return of_the_cpu(op, stack),
-        _ if schema.is_some_and(|s| s.is_view()) => return of_the_cpu(op, stack),
+        // views, of which autograd is not to know
+        Some(Op::unsafe_split_Tensor | Op::unsafe_split_with_sizes) => {
+            return of_the_cpu(op, stack);
+        }
+        // `_unsafe_view` is one although its schema is silent
+        Some(known) if known.facts().view => return of_the_cpu(op, stack),
+        _ if schema.is_some_and(|s| s.is_view()) || is_reshape(op) => {
+            return of_the_cpu(op, stack);
+        }
         _ => {}
     }
     let args = arguments(op, stack)?;

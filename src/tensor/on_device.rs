@@ -7,6 +7,7 @@
 use super::Tensor;
 use super::storage::Storage;
 use crate::error::{Error, Result};
+use std::any::Any;
 use straightline_catalog::Device;
 use straightline_cuda::allocator::AllocationError;
 use straightline_cuda::driver::{self, DeviceMemory};
@@ -31,6 +32,17 @@ pub(super) fn allocate(device: Device, bytes: usize) -> Result<Storage> {
         AllocationError::Driver { .. } => Error::device(format!("`{device}`: {e}")),
     })?;
     Storage::elsewhere(bytes, Box::new(memory))
+}
+
+/// More memory for a storage of a GPU, with the bytes that it has.
+pub(super) fn grown(storage: &Storage, bytes: usize) -> Result<Option<Box<dyn Any + Send + Sync>>> {
+    let Some(old) = storage.owner::<DeviceMemory>() else { return Ok(None) };
+    let stream = old.device().current_stream();
+    let new = DeviceMemory::new(&stream, bytes).map_err(|e| Error::runtime(e.to_string()))?;
+    // SAFETY: both have so many bytes; the old memory serves others on this stream only after the copy.
+    unsafe { stream.copy(new.address(), old.address(), old.bytes().min(bytes)) }
+        .map_err(|e| Error::device(e.to_string()))?;
+    Ok(Some(Box::new(new)))
 }
 
 impl Tensor {

@@ -312,10 +312,10 @@ impl Storage {
         if bytes <= old {
             return Ok(());
         }
-        if self.is_elsewhere() {
-            return Err(crate::Error::runtime(
-                "memory of a device does not grow: make a tensor of the new size and copy",
-            ));
+        #[cfg(feature = "cuda")]
+        if let Some(memory) = super::on_device::grown(self, bytes)? {
+            // SAFETY: exclusive access; nobody has a reference into the field.
+            unsafe { *self.0.block.get() = Some(Block::foreign(memory)) };
         }
         if let Some(data) = self.ptr() {
             let block = allocate(bytes)?;

@@ -52,7 +52,6 @@ pub(super) fn unary(op: UnaryOp, x: &str, dtype: DType) -> String {
             let negated = unary(UnaryOp::Neg, x, dtype);
             format!("({x} < 0 ? {negated} : {x})")
         }
-        UnaryOp::Sign if is_float => format!("({x} != {x} ? {x} : sign_of({x}))"),
         UnaryOp::Sign => format!("sign_of({x})"),
         UnaryOp::Relu => format!("larger({x}, {})", literal(0i64.into(), dtype)),
         UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round | UnaryOp::Trunc if !is_float => x.into(),

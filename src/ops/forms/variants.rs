@@ -29,7 +29,7 @@ use straightline_catalog::{DType, layout};
 /// How results get into the tensors that are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
-    /// By the kernels of our own memory; an `out` of another shape takes the result's strides too.
+    /// By the kernels of memory that we know; an `out` of another shape takes the result's strides too.
     Direct,
     /// By operators, from the top.
     Composed,
@@ -61,7 +61,7 @@ pub(crate) fn of(functional: Op, rules: OutRules, key: DispatchKey) -> Kernel {
     let functional = Variant::new(functional);
     let relation: OnceLock<Relation> = OnceLock::new();
     let way = match key {
-        DispatchKey::CPU | DispatchKey::Meta => Way::Direct,
+        DispatchKey::CPU | DispatchKey::Meta | DispatchKey::CUDA => Way::Direct,
         _ => Way::Composed,
     };
     Kernel::boxed(move |op, keys, stack| {

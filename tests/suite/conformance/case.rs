@@ -212,6 +212,42 @@ impl Case {
         Ok(case)
     }
 
+    /// The same call on tensors of another device, which lie in memory alike.
+    pub(crate) fn moved(mut self, device: Device) -> straightline::Result<Case> {
+        let mut rows: Vec<(String, Tensor)> = Vec::new();
+        for g in &mut self.given {
+            let known =
+                rows.iter().find(|(owner, _)| *owner == g.owner).map(|(_, row)| row.clone());
+            g.row = match known {
+                Some(row) => row,
+                None => {
+                    let row = g.row.to_device(device)?;
+                    rows.push((g.owner.clone(), row.clone()));
+                    row
+                }
+            };
+            let (sizes, strides, offset) = &g.geometry;
+            g.tensor = aten::as_strided(&g.row, sizes, strides, Some(*offset))?;
+        }
+        let mut next = self.given.iter().map(|g| g.tensor.clone());
+        let mut tensor = |t: &Tensor| match t.is_wrapped_number() {
+            true => t.clone(),
+            false => next.next().expect("as many as there were"),
+        };
+        for v in &mut self.stack {
+            *v = match &*v {
+                Value::Tensor(t) => Value::Tensor(tensor(t)),
+                Value::TensorList(l) => Value::TensorList(l.iter().map(&mut tensor).collect()),
+                Value::OptionalTensorList(l) => Value::OptionalTensorList(
+                    l.iter().map(|t| t.as_ref().map(&mut tensor)).collect(),
+                ),
+                Value::Device(_) => Value::Device(device),
+                other => other.clone(),
+            };
+        }
+        Ok(self)
+    }
+
     /// The tensors among the arguments, in order.
     pub(crate) fn tensors(&self) -> Vec<Tensor> {
         self.stack.iter().flat_map(Value::tensors).cloned().collect()

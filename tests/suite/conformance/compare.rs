@@ -7,7 +7,7 @@ use super::vectors::Kind;
 use serde_json::Value as Json;
 use straightline::dispatch::Value;
 use straightline::ops::aten;
-use straightline::{DType, Tensor};
+use straightline::{DType, Device, Tensor};
 
 /// Tolerance of a case.
 #[derive(Clone, Copy)]
@@ -64,6 +64,7 @@ enum Elements {
 
 impl Elements {
     fn of(t: &Tensor) -> straightline::Result<Elements> {
+        let t = &t.to_device(Device::CPU)?;
         let d = t.dtype();
         Ok(if d.is_complex() {
             let v = t.to_dtype(DType::C128)?;

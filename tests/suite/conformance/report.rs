@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use straightline::dispatch::operator;
+use straightline::{Device, DeviceType};
 
 /// Cases that are known to differ: lines of modes, of what (an operator, or the id of one case
 /// without the name of its set), reason and perhaps a part of the error with which the case then
@@ -22,7 +23,11 @@ impl Skips {
     /// Why this case is not run in this mode; or, given the error that it ended with, why that one
     /// is expected.
     pub(crate) fn reason(&self, case: &Case, mode: Mode, error: Option<&str>) -> Option<&str> {
-        let mode = format!("{mode:?}").to_lowercase();
+        let mode = match mode {
+            // of calls, whichever device they are on
+            Mode::Cuda => "eager".to_string(),
+            mode => format!("{mode:?}").to_lowercase(),
+        };
         self.0.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()).find_map(|l| {
             let mut parts = l.splitn(4, '\t');
             let (modes, what, reason) = (parts.next()?, parts.next()?, parts.next()?);
@@ -86,7 +91,16 @@ impl Report {
         let missing = operator(&op).err();
         let tally = self.operators.entry(op).or_default();
         let case = match Case::parse(line) {
-            Ok(case) => case,
+            Ok(case) => match mode {
+                Mode::Cuda => match case.moved(Device::new(DeviceType::Cuda)) {
+                    Ok(case) => case,
+                    Err(e) => {
+                        tally.failures.push((start(line), format!("can not be moved: {e}")));
+                        return;
+                    }
+                },
+                _ => case,
+            },
             Err(why) => {
                 tally.failures.push((start(line), format!("can not be read: {why}")));
                 return;

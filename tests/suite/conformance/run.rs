@@ -19,6 +19,8 @@ pub(crate) enum Mode {
     Meta,
     /// Captured and compiled; called three times.
     Compiled,
+    /// The boxed call on tensors of the first GPU.
+    Cuda,
 }
 
 /// The arguments without data, and the tensors among them in the order of [`Case::given`].
@@ -70,6 +72,8 @@ pub(crate) fn run(case: &Case, mode: Mode) -> Result<(), String> {
             compare::Call { case, args, outs, level }.check()
         }
         Mode::Compiled => compiled(case),
+        // the case is one of that device then
+        Mode::Cuda => eager(case).map_err(|e| e.to_string()).and_then(|o| recorded(case, &o)),
     }
 }
 
@@ -227,7 +231,7 @@ fn other_elements(
 /// operator and the line of the call, and must not panic.
 pub(crate) fn run_error(case: &Case, mode: Mode) -> Result<(), String> {
     let outcome = catch_unwind(AssertUnwindSafe(|| match mode {
-        Mode::Eager => eager(case).err(),
+        Mode::Eager | Mode::Cuda => eager(case).err(),
         Mode::Meta => on_meta(case)
             .and_then(|(mut stack, _)| operator(&case.op)?.call_boxed(&mut stack))
             .err(),

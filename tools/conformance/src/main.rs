@@ -1,7 +1,7 @@
 //! Compares the operators with PyTorch's own answers:
 //!
 //! ```text
-//! cargo run --release -p straightline-conformance -- FILE.jsonl.gz... [--mode eager|compiled|meta] [--op PATTERN] [--json]
+//! cargo run --release -p straightline-conformance -- FILE.jsonl.gz... [--mode eager|compiled|meta|cuda] [--op PATTERN] [--json]
 //! cargo run --release -p straightline-conformance -- --training FOLDER
 //! cargo run --release -p straightline-conformance -- --programs FOLDER [--grads]
 //! ```
@@ -98,6 +98,8 @@ enum Modes {
     Compiled,
     /// On tensors without data: shapes, strides, dtypes.
     Meta,
+    /// Eagerly on the first GPU.
+    Cuda,
 }
 
 fn main() -> ExitCode {
@@ -112,6 +114,7 @@ fn main() -> ExitCode {
         Modes::Eager => Mode::Eager,
         Modes::Compiled => Mode::Compiled,
         Modes::Meta => Mode::Meta,
+        Modes::Cuda => Mode::Cuda,
     };
     let skips = match &options.skips {
         None => Ok(include_str!("../../../tests/suite/conformance/skips.txt").to_string()),
@@ -199,6 +202,7 @@ fn to_json(report: &Report, mode: Modes) -> serde_json::Value {
         Modes::Eager => "eager",
         Modes::Compiled => "compiled",
         Modes::Meta => "meta",
+        Modes::Cuda => "cuda",
     };
     json!({
         "mode": mode,

@@ -1,0 +1,192 @@
+//! Tensors on a GPU: a real one, or the mock driver over a PTX interpreter.
+//!
+//! `STRAIGHTLINE_CUDA` names the folders of the libraries; `.ci/run` makes one with the mock in it. Where
+//! there is none, each test says so and does nothing.
+
+#![cfg(feature = "cuda")]
+
+use straightline::dispatch::{DispatchKey, operator};
+use straightline::ops::aten;
+use straightline::optim::{Optimizer, Sgd, SgdOptions};
+use straightline::{DType, Device, Result, Tensor, assert_close, cuda, tensor};
+
+/// The first GPU; without one, a line that says why.
+fn gpu() -> Option<Device> {
+    if cuda::is_available() {
+        return Some(cuda::device(0));
+    }
+    eprintln!("skipped, for want of a GPU:\n{}", cuda::availability());
+    None
+}
+
+#[test]
+fn a_machine_without_a_driver_has_a_reason_and_no_panic() {
+    if cuda::device_count() == 0 {
+        let e = Tensor::with(cuda::device(0)).zeros([2]).unwrap_err();
+        assert!(e.to_string().contains("driver"), "{e}");
+        assert!(!cuda::availability().driver.is_here());
+    }
+    let beyond = cuda::device(cuda::device_count() as i8);
+    assert!(Tensor::with(beyond).zeros([2]).is_err());
+}
+
+/// `add(x, y)`, step by step: the wrapper, autograd, the kernel at the CUDA key, a program of one
+/// schedule.
+#[test]
+fn the_call_stack_of_add() -> Result<()> {
+    let Some(gpu) = gpu() else { return Ok(()) };
+    let (x, y) = (tensor([1f32, 2.0])?.to_device(gpu)?, tensor([10f32, 20.0])?.to_device(gpu)?);
+    assert!(x.key_set().has(DispatchKey::CUDA) && !x.key_set().has(DispatchKey::CPU));
+    let add = operator("aten::add.Tensor")?;
+    assert!(add.has_kernel(DispatchKey::CUDA));
+    let (x, y) = (x.requires_grad_(true)?, y);
+    let z = x.add(&y)?;
+    assert_eq!(z.device(), gpu);
+    assert!(z.requires_grad());
+    z.sum()?.backward()?;
+    assert_eq!(x.grad().expect("a gradient").device(), gpu);
+    assert_eq!(z.detach()?.to_vec::<f32>()?, [11.0, 22.0]);
+    Ok(())
+}
+
+#[test]
+fn copies_go_between_all_pairs() -> Result<()> {
+    let Some(gpu) = gpu() else { return Ok(()) };
+    let whole = Tensor::arange(60)?.reshape([3, 4, 5])?;
+    for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16, DType::I8, DType::Bool] {
+        let x = whole.to_dtype(dtype)?;
+        let views = [
+            x.clone(),
+            x.transpose(0, 2)?,
+            x.slice(2, 1, 4, 2)?,
+            x.select(1, 2)?,
+            x.narrow(0, 1, 1)?.expand([3, 4, 5])?,
+        ];
+        for view in &views {
+            let there = view.to_device(gpu)?;
+            assert_close(&there.to_device(Device::CPU)?, view)?;
+            // strided on the device as well
+            let of_device = aten::as_strided(
+                &x.to_device(gpu)?,
+                view.sizes(),
+                view.strides(),
+                Some(view.storage_offset()),
+            )?;
+            assert_close(&of_device.to_device(Device::CPU)?, view)?;
+            assert_close(&of_device.contiguous()?.to_device(Device::CPU)?, view)?;
+            let target = Tensor::with((DType::F32, gpu)).zeros(view.sizes())?;
+            target.copy_(&of_device)?;
+            assert_close(&target.to_device(Device::CPU)?, &view.to_dtype(DType::F32)?)?;
+            let back = Tensor::zeros(view.sizes())?;
+            back.copy_(&of_device)?;
+            assert_close(&back, &view.to_dtype(DType::F32)?)?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn printing_and_items_are_those_of_the_values() -> Result<()> {
+    let Some(gpu) = gpu() else { return Ok(()) };
+    let x = tensor([[1.5f32, -2.0], [0.0, 4.0]])?;
+    let text = x.to_device(gpu)?.to_string();
+    assert_eq!(text.replace(", device='cuda:0'", ""), x.to_string());
+    assert_eq!(x.to_device(gpu)?.sum()?.item::<f32>()?, 3.5);
+    assert_eq!(Tensor::with(gpu).full([2], 7.0)?.to_vec::<f32>()?, [7.0, 7.0]);
+    Ok(())
+}
+
+#[test]
+fn tensors_of_two_devices_are_refused_and_numbers_are_not() -> Result<()> {
+    let Some(gpu) = gpu() else { return Ok(()) };
+    let (here, there) = (tensor([1f32, 2.0])?, tensor([1f32, 2.0])?.to_device(gpu)?);
+    let e = there.add(&here).unwrap_err();
+    assert!(e.to_string().contains("same device"), "{e}");
+    assert_eq!(e.op(), Some("aten::add.Tensor"));
+    assert_eq!(there.add(&tensor(1f32)?)?.to_vec::<f32>()?, [2.0, 3.0]);
+    assert_eq!(there.mul(3)?.to_vec::<f32>()?, [3.0, 6.0]);
+    Ok(())
+}
+
+#[test]
+fn what_fails_on_the_device_gives_the_error_of_the_cpu() -> Result<()> {
+    let Some(gpu) = gpu() else { return Ok(()) };
+    let (x, at) = (Tensor::arange(6)?.reshape([2, 3])?, tensor([0i64, 3])?);
+    let want = x.index_select(1, &at).unwrap_err().to_string();
+    let got = x.to_device(gpu)?.index_select(1, &at.to_device(gpu)?).unwrap_err().to_string();
+    let after =
+        |s: &str| s.split("): ").last().map(|s| s.split(" (called").next().map(String::from));
+    assert_eq!(after(&got), after(&want));
+    let zero = tensor([1i64, 0])?.to_device(gpu)?;
+    let e = aten::div_tensor_mode(&zero, &zero, Some("floor")).map(|_| ()).unwrap_err();
+    assert!(e.to_string().contains("division or modulo by zero"), "{e}");
+    // and the next call works
+    assert_eq!(zero.add(1)?.to_vec::<i64>()?, [2, 1]);
+    Ok(())
+}
+
+#[test]
+fn memory_comes_back_and_running_out_of_it_is_an_error() -> Result<()> {
+    let Some(gpu) = gpu() else { return Ok(()) };
+    let held = || cuda::memory_statistics(gpu).map(|s| s.allocated.now);
+    let before = held()?;
+    for _ in 0..20 {
+        let x = Tensor::with(gpu).ones([1000])?;
+        x.exp()?.add(&x)?;
+    }
+    cuda::synchronize(gpu)?;
+    assert_eq!(held()?, before);
+    let e = Tensor::with(gpu).empty([1i64 << 45]).unwrap_err();
+    assert!(e.to_string().contains("out of device memory"), "{e}");
+    assert_eq!(Tensor::with(gpu).ones([2])?.to_vec::<f32>()?, [1.0, 1.0]);
+    Ok(())
+}
+
+#[test]
+fn work_of_another_stream_is_waited_for_where_it_is_told_of() -> Result<()> {
+    let Some(gpu) = gpu() else { return Ok(()) };
+    let x = Tensor::arange(1000)?.to_dtype(DType::F32)?.to_device(gpu)?;
+    cuda::synchronize(gpu)?;
+    let side = cuda::stream(gpu)?;
+    let y = {
+        let _current = side.enter();
+        let y = x.mul(2)?;
+        cuda::record_stream(&x, &side);
+        y
+    };
+    drop(x);
+    // memory of the same size, on the stream whose tensor is gone
+    let fresh = Tensor::with(gpu).zeros([1000])?;
+    side.synchronize().expect("the work has not failed");
+    assert_eq!(y.to_vec::<f32>()?[999], 1998.0);
+    assert_eq!(fresh.to_vec::<f32>()?[999], 0.0);
+    Ok(())
+}
+
+#[test]
+fn a_network_learns_as_on_the_cpu() -> Result<()> {
+    let Some(gpu) = gpu() else { return Ok(()) };
+    let step = |device: Device| -> Result<Vec<f32>> {
+        let put = |t: Tensor| t.to_device(device);
+        let numbers = |n: i64| Tensor::arange(n)?.to_dtype(DType::F32)?.mul(0.37)?.sin();
+        let x = put(numbers(24)?.reshape([6, 4])?)?;
+        let w = put(numbers(12)?.reshape([4, 3])?)?.requires_grad_(true)?;
+        let b = put(numbers(3)?)?.requires_grad_(true)?;
+        let target = put(tensor([0i64, 2, 1, 1, 0, 2])?)?;
+        let optimizer = Sgd::new(vec![w.clone(), b.clone()], SgdOptions::default().lr(0.5))?;
+        let mut losses = Vec::new();
+        for _ in 0..3 {
+            optimizer.zero_grad()?;
+            let loss = x.matmul(&w)?.add(&b)?.gelu()?.cross_entropy(&target)?;
+            loss.backward()?;
+            optimizer.step()?;
+            losses.push(loss.item::<f32>()?);
+        }
+        Ok(losses)
+    };
+    let (want, got) = (step(Device::CPU)?, step(gpu)?);
+    for (want, got) in want.iter().zip(&got) {
+        assert!((want - got).abs() < 1e-5, "{want} {got}");
+    }
+    Ok(())
+}
