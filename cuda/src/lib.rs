@@ -10,6 +10,7 @@ pub mod driver;
 pub mod emit;
 mod loader;
 pub mod nvrtc;
+pub mod products;
 pub mod programs;
 
 pub use loader::{Availability, Found, availability};

@@ -16,12 +16,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use straightline_catalog::{Arg, Device, Dims, Op, TensorMeta, layout};
 use straightline_cuda::copies::{self, Strided};
-use straightline_cuda::driver::{Argument, DeviceMemory, Launch, Stream};
+use straightline_cuda::driver::{Argument, DeviceMemory, Function, Launch, Stream};
 use straightline_cuda::emit::{self, Emitted, Numbers};
+use straightline_cuda::products::{self, Matrices, Product};
 use straightline_cuda::programs;
 use straightline_passes::ir::graph::{Graph, ValueRef};
 use straightline_passes::rewrite::{RewriteOptions, rewrite};
-use straightline_passes::schedule::loops::{BufferKind, OutputBinding, Schedule, Step, ViewSource};
+use straightline_passes::schedule::loops::{
+    Activation, BufferId, BufferKind, BufferView, Extern, Matmul, OutputBinding, Schedule, Step,
+    ViewSource,
+};
 use straightline_passes::schedule::{ScheduleOptions, schedule};
 
 /// A call without its tensors.
@@ -31,8 +35,15 @@ struct Prepared {
     offsets: Vec<i64>,
     text: String,
     kernels: Vec<Emitted>,
-    /// Constants on each device that has run it, by buffer.
-    constants: Mutex<HashMap<u32, Arc<Vec<(u32, DeviceMemory)>>>>,
+    /// On each device that has run it.
+    loaded: Mutex<HashMap<u32, Arc<Loaded>>>,
+}
+
+/// A program on a device.
+struct Loaded {
+    functions: Arc<[Function]>,
+    /// By buffer.
+    constants: Vec<(u32, DeviceMemory)>,
 }
 
 /// So many signatures are kept.
@@ -151,8 +162,18 @@ fn prepare(
         (0..count).map(|index| ValueRef { node: call.node, index }).collect();
     graph.set_outputs(&outputs);
     let Ok((graph, _)) = rewrite(&graph, &RewriteOptions::default()) else { return Ok(None) };
-    let Ok(schedule) = schedule(&graph, &ScheduleOptions::default()) else { return Ok(None) };
-    if schedule.steps.iter().any(|s| matches!(s, Step::Extern(_))) {
+    // what follows a product is a kernel of its own
+    let options = ScheduleOptions { fold_epilogues: false, ..ScheduleOptions::default() };
+    let Ok(schedule) = schedule(&graph, &options) else { return Ok(None) };
+    let runs = |step: &Step| match step {
+        Step::Kernel(_) => true,
+        Step::Extern(Extern::Matmul(m)) => {
+            let plain = m.bias.is_none() && m.residual.is_none() && m.out.sizes.len() <= 3;
+            plain && m.activation == Activation::None && products::computes(m.out.dtype)
+        }
+        Step::Extern(_) => false,
+    };
+    if !schedule.steps.iter().all(runs) {
         return Ok(None);
     }
     let Ok(program) = emit::program(&schedule, Numbers::Arguments) else { return Ok(None) };
@@ -162,7 +183,7 @@ fn prepare(
         offsets,
         text: program.text,
         kernels: program.kernels,
-        constants: Mutex::default(),
+        loaded: Mutex::default(),
     }))
 }
 
@@ -179,6 +200,26 @@ fn fresh_tensor(device: Device, m: &TensorMeta, offset: i64) -> Result<Tensor> {
 
 /// What a kernel writes if it fails: whether, where, and the index.
 const STATUS_BYTES: usize = 16;
+
+/// A product of a schedule, its leading dimensions as one batch.
+fn batch_of(m: &Matmul, address: &dyn Fn(BufferId) -> Result<u64>) -> Result<Product> {
+    let matrices = |v: &BufferView| -> Result<Matrices> {
+        let first = address(v.buffer)?.wrapping_add_signed(v.offset * v.dtype.size() as i64);
+        let strides = match *v.strides {
+            [row, col] => [0, row, col],
+            [batch, row, col] => [batch, row, col],
+            _ => return Err(Error::runtime("a product of more than one leading dimension")),
+        };
+        Ok(Matrices { address: first, strides })
+    };
+    let [.., rows, cols] = *m.out.sizes else {
+        return Err(Error::runtime("a product of vectors"));
+    };
+    let inner = m.a.sizes.last().copied().unwrap_or_default();
+    let batch = if m.out.sizes.len() == 3 { m.out.sizes[0] } else { 1 };
+    let (a, b, c) = (matrices(&m.a)?, matrices(&m.b)?, matrices(&m.out)?);
+    Ok(Product { dtype: m.out.dtype, batch, sizes: [rows, cols, inner], a, b, c })
+}
 
 impl Prepared {
     /// Queues the kernels; `None` if one of them has failed, whose error the CPU knows.
@@ -205,34 +246,41 @@ impl Prepared {
             DeviceMemory::new(stream, bytes).map_err(|e| Error::runtime(format!("`{device}`: {e}")))
         };
         let arena = memory(self.schedule.arena_bytes)?;
-        let constants = self.constants(stream, &memory)?;
+        let loaded = self.loaded(stream, &memory)?;
         let fails = self.kernels.iter().any(|k| k.fails);
         let status = memory(STATUS_BYTES)?;
         if fails {
             // SAFETY: the memory was just allocated for this stream.
             unsafe { stream.fill(status.address(), 0, STATUS_BYTES) }.map_err(driver)?;
         }
-        let names: Vec<&str> = self.kernels.iter().map(|k| k.name.as_str()).collect();
-        let functions =
-            programs::functions(stream.device(), &self.text, &names).map_err(program)?;
-        for (kernel, function) in self.kernels.iter().zip(functions.iter()) {
+        let address = |id: BufferId| -> Result<u64> {
+            Ok(match &self.schedule.buffer(id).kind {
+                BufferKind::Input(i) | BufferKind::Parameter(i) => {
+                    tensors[*i as usize].device_address()?
+                }
+                BufferKind::Output(o) => fresh[*o as usize].device_address()?,
+                BufferKind::Arena { offset } => arena.address() + *offset as u64,
+                BufferKind::Within { output, offset } => {
+                    fresh[*output as usize].device_address()? + *offset as u64
+                }
+                BufferKind::Constant(_) => {
+                    let found = loaded.constants.iter().find(|(of, _)| *of == id.0);
+                    found.map_or(0, |(_, memory)| memory.address())
+                }
+            })
+        };
+        let mut kernels = self.kernels.iter().zip(loaded.functions.iter());
+        for step in &self.schedule.steps {
+            if let Step::Extern(Extern::Matmul(m)) = step {
+                let product = batch_of(m, &address)?;
+                // SAFETY: operands are held, results are this call's own, as for kernels below.
+                unsafe { products::product(stream, &product) }.map_err(program)?;
+                continue;
+            }
+            let Some((kernel, function)) = kernels.next() else { continue };
             let mut arguments: SmallVec<[Argument<'_>; 8]> = SmallVec::new();
             for buffer in &kernel.buffers {
-                let address = match &self.schedule.buffer(*buffer).kind {
-                    BufferKind::Input(i) | BufferKind::Parameter(i) => {
-                        tensors[*i as usize].device_address()?
-                    }
-                    BufferKind::Output(o) => fresh[*o as usize].device_address()?,
-                    BufferKind::Arena { offset } => arena.address() + *offset as u64,
-                    BufferKind::Within { output, offset } => {
-                        fresh[*output as usize].device_address()? + *offset as u64
-                    }
-                    BufferKind::Constant(_) => {
-                        let found = constants.iter().find(|(of, _)| *of == buffer.0);
-                        found.map_or(0, |(_, memory)| memory.address())
-                    }
-                };
-                arguments.push(Argument::Pointer(address));
+                arguments.push(Argument::Pointer(address(*buffer)?));
             }
             if !kernel.numbers.is_empty() {
                 arguments.push(Argument::Numbers(&kernel.numbers));
@@ -305,31 +353,37 @@ impl Prepared {
         self.schedule.outputs.iter().zip(&self.offsets).map(of).collect()
     }
 
-    /// The constants, on the stream's device.
-    fn constants(
+    /// The program and its constants on the stream's device.
+    fn loaded(
         &self,
         stream: &Stream,
         memory: &dyn Fn(usize) -> Result<DeviceMemory>,
-    ) -> Result<Arc<Vec<(u32, DeviceMemory)>>> {
-        let ordinal = stream.device().ordinal();
-        let mut all = self.constants.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(there) = all.get(&ordinal) {
+    ) -> Result<Arc<Loaded>> {
+        let device = stream.device();
+        let mut all = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(there) = all.get(&device.ordinal()) {
             return Ok(there.clone());
         }
-        let mut made = Vec::new();
+        let names: Vec<&str> = self.kernels.iter().map(|k| k.name.as_str()).collect();
+        let functions = match names.is_empty() {
+            true => Arc::new([]),
+            false => programs::functions(device, &self.text, &names).map_err(program)?,
+        };
+        let mut constants = Vec::new();
         for (i, buffer) in self.schedule.buffers.iter().enumerate() {
             if let BufferKind::Constant(bytes) = &buffer.kind {
                 let place = memory(bytes.len())?;
                 // SAFETY: there is room; pageable memory has been read when this returns.
                 unsafe { stream.to_device(place.address(), bytes.as_ptr(), bytes.len()) }
                     .map_err(driver)?;
-                made.push((i as u32, place));
+                constants.push((i as u32, place));
             }
         }
-        if !made.is_empty() {
+        if !constants.is_empty() {
             // other streams may use them from now on
             stream.synchronize().map_err(driver)?;
         }
-        Ok(all.entry(ordinal).or_insert(Arc::new(made)).clone())
+        let loaded = Arc::new(Loaded { functions, constants });
+        Ok(all.entry(device.ordinal()).or_insert(loaded).clone())
     }
 }
