@@ -5,10 +5,10 @@ use std::ffi::{c_int, c_uint};
 
 /// What a `CUstream`, `CUcontext`, `CUevent` ... is here: a number that names a row of a table, so
 /// that a destroyed one is noticed. Zero is none.
-pub type Handle = usize;
+pub(crate) type Handle = usize;
 
 /// `CUhostFn`.
-pub type HostFunction = Option<extern "C" fn(usize)>;
+pub(crate) type HostFunction = Option<extern "C" fn(usize)>;
 
 /// `CUuuid`.
 #[derive(Clone, Copy, Debug)]

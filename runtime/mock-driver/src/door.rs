@@ -156,7 +156,9 @@ pub(crate) fn calls(name: Option<&str>) -> u64 {
     let calls = CALLS.lock().unwrap_or_else(PoisonError::into_inner);
     match name {
         Some(name) => calls.get(name).copied().unwrap_or(0),
-        None => calls.iter().filter(|(name, _)| name.starts_with("cu")).map(|(_, count)| count).sum(),
+        None => {
+            calls.iter().filter(|(name, _)| name.starts_with("cu")).map(|(_, count)| count).sum()
+        }
     }
 }
 

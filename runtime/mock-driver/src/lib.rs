@@ -41,7 +41,7 @@ mod lt;
 mod preload;
 mod stub;
 
-pub use preload::{Error, Mock, Paths, build_paths, preload};
+pub use preload::{Alone, Error, Mock, Paths, build_paths, preload};
 
 /// The layouts of the structs that entry points take, for a test that compares them.
 #[doc(hidden)]

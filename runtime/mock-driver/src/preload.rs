@@ -123,7 +123,8 @@ fn fill(folder: &Path, library: &Path) -> io::Result<()> {
 pub fn preload() -> Result<Mock, Error> {
     let paths = build_paths()?;
     // SAFETY: a name, and not loading anything
-    let loaded = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+    let loaded =
+        unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
     if !loaded.is_null() && symbol(loaded, c"straightline_mock_reset").is_err() {
         return Err(Error::OtherDriver);
     }

@@ -185,7 +185,8 @@ impl Driver {
         let part = self.stream_row(stream)?.capture.clone().ok_or(Code::ILLEGAL_STATE)?;
         let graph = self.captures.get(&part.capture).ok_or(Code::ILLEGAL_STATE)?.graph;
         let node = self.add_node(graph, Node::new(work, part.after))?;
-        self.stream_row(stream)?.capture = Some(Captured { capture: part.capture, after: vec![node] });
+        self.stream_row(stream)?.capture =
+            Some(Captured { capture: part.capture, after: vec![node] });
         Ok(node)
     }
 

@@ -34,8 +34,15 @@ pub(crate) struct Function {
 
 /// The code for a fault of a kernel.
 pub(crate) fn code_of(fault: &ptx::Fault) -> Code {
-    let _ = fault;
-    Code::ILLEGAL_ADDRESS
+    match &fault.kind {
+        ptx::FaultKind::Memory(_)
+        | ptx::FaultKind::SharedOutOfBounds { .. }
+        | ptx::FaultKind::LocalOutOfBounds { .. } => Code::ILLEGAL_ADDRESS,
+        ptx::FaultKind::Misaligned { .. } => Code::MISALIGNED_ADDRESS,
+        ptx::FaultKind::TooManyInstructions { .. } => Code::LAUNCH_TIMEOUT,
+        ptx::FaultKind::Unsupported { .. } => Code::ILLEGAL_INSTRUCTION,
+        _ => Code::LAUNCH_FAILED,
+    }
 }
 
 impl Function {
@@ -61,7 +68,8 @@ impl Function {
             return Err(Code::INVALID_VALUE);
         }
         let each = MULTIPROCESSOR_SHARED / blocks / 128 * 128;
-        Ok(each.saturating_sub(SHARED_RESERVED + self.static_shared).min(self.dynamic_most) as usize)
+        Ok(each.saturating_sub(SHARED_RESERVED + self.static_shared).min(self.dynamic_most)
+            as usize)
     }
 
     /// `cuFuncGetAttribute`
@@ -167,9 +175,9 @@ impl Driver {
             return Ok(*known);
         }
         let kernel = row.text.kernel(name).ok_or(Code::NOT_FOUND)?;
-        let max_threads = kernel.max_threads().map_or(BLOCK_THREADS, |most| {
-            most.iter().product::<u32>().min(BLOCK_THREADS)
-        });
+        let max_threads = kernel
+            .max_threads()
+            .map_or(BLOCK_THREADS, |most| most.iter().product::<u32>().min(BLOCK_THREADS));
         let static_shared = kernel.static_shared();
         let registers = kernel.registers().clamp(16, 255);
         let function = Function {

@@ -215,8 +215,7 @@ impl Driver {
         let row = self.executables.get(&executable).ok_or(Code::INVALID_VALUE)?;
         let new = self.graphs.get(&graph).ok_or(Code::INVALID_VALUE)?;
         let old = row.nodes.clone();
-        let differs =
-            |result, node, from| Ok(Err(UpdateResult { result, node, from }));
+        let differs = |result, node, from| Ok(Err(UpdateResult { result, node, from }));
         if old.len() != new.nodes.len() {
             // topology
             return differs(2, new.nodes.last().map_or(0, |node| node.handle), 0);

@@ -50,8 +50,12 @@ pub(crate) struct Pinned {
 impl Driver {
     /// Bytes that a device can still give; pools keep what they have reserved.
     pub(crate) fn available(&self, device: usize) -> u64 {
-        let reserved: u64 =
-            self.pools.values().filter(|pool| pool.device == device).map(|pool| pool.reserved).sum();
+        let reserved: u64 = self
+            .pools
+            .values()
+            .filter(|pool| pool.device == device)
+            .map(|pool| pool.reserved)
+            .sum();
         let graphs = self.devices[device].graph_memory[0];
         self.configuration.memory.saturating_sub(self.devices[device].used + reserved + graphs)
     }
@@ -81,7 +85,10 @@ impl Driver {
             Owner::Pool(pool) => self.reserve(pool, counted)?,
         }
         let address = self.memory.allocate(bytes).map_err(|_| Code::OUT_OF_MEMORY)?;
-        self.memory.fill(address, &[POISON], bytes).map_err(|_| Code::UNKNOWN)?;
+        if !matches!(owner, Owner::Pool(_)) {
+            // that of pools when its turn in the stream comes
+            self.memory.fill(address, &[POISON], bytes).map_err(|_| Code::UNKNOWN)?;
+        }
         match owner {
             Owner::Device => self.devices[device].used += counted,
             Owner::Pool(pool) => self.take(pool, counted),

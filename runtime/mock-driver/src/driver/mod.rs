@@ -69,10 +69,9 @@ impl Configuration {
     fn read() -> Configuration {
         let setting = |name: &str| {
             let settings = SETTINGS.lock().unwrap_or_else(PoisonError::into_inner);
-            settings
-                .get(name)
-                .cloned()
-                .or_else(|| std::env::var(format!("STRAIGHTLINE_MOCK_{}", name.to_uppercase())).ok())
+            settings.get(name).cloned().or_else(|| {
+                std::env::var(format!("STRAIGHTLINE_MOCK_{}", name.to_uppercase())).ok()
+            })
         };
         let number = |name: &str| setting(name).and_then(|text| text.trim().parse::<u64>().ok());
         let order = setting("order").unwrap_or_default();
@@ -84,7 +83,7 @@ impl Configuration {
                 ("random", seed) => Order::Random(seed.trim().parse().unwrap_or(0)),
                 _ => Order::Lazy,
             },
-            races: setting("races").is_some_and(|value| value != "0"),
+            races: setting("races").is_none_or(|value| value != "0"),
         }
     }
 }

@@ -72,6 +72,10 @@ impl Driver {
             for function in module.functions {
                 self.functions.remove(&function);
             }
+            // a kernel that runs has its own clone, and the lock
+            if let Some(loaded) = Arc::into_inner(module.loaded) {
+                let _ = loaded.unload(&mut self.memory);
+            }
         }
     }
 

@@ -42,7 +42,9 @@ impl Session {
             Work::Allocate { address, bytes } => {
                 // whoever wrote there without waiting for this loses what he wrote
                 self.memory.fill(*address, &[POISON], *bytes).map_err(|error| {
-                    illegal(format!("memory at {address:#x} that was allocated in a stream is gone: {error}"))
+                    illegal(format!(
+                        "memory at {address:#x} that was allocated in a stream is gone: {error}"
+                    ))
                 })
             }
             Work::Free { address } => {
@@ -93,14 +95,22 @@ impl Session {
             params: &kernel.parameters,
         };
         self.counts.kernels += 1;
-        match straightline_ptx_interpreter::launch(&module, &name, &launch, &mut self.memory, &options) {
+        match straightline_ptx_interpreter::launch(
+            &module,
+            &name,
+            &launch,
+            &mut self.memory,
+            &options,
+        ) {
             Ok(statistics) => {
                 self.counts.instructions += statistics.instructions;
                 // as if 132 multiprocessors did 128 instructions per nanosecond together
                 self.clock += START + statistics.instructions / 16_384;
                 Ok(())
             }
-            Err(fault) => Err(Failure { code: super::function::code_of(&fault), text: fault.to_string() }),
+            Err(fault) => {
+                Err(Failure { code: super::function::code_of(&fault), text: fault.to_string() })
+            }
         }
     }
 
@@ -130,7 +140,9 @@ impl Session {
         self.counts.copied_bytes += bytes;
         self.clock += START + bytes / 50;
         let together = |side: &super::work::Side| {
-            copy.height == 1 || side.pitch == copy.width && (copy.depth == 1 || side.plane == copy.width * copy.height)
+            copy.height == 1
+                || side.pitch == copy.width
+                    && (copy.depth == 1 || side.plane == copy.width * copy.height)
         };
         if together(&copy.from) && together(&copy.to) {
             return self.copy_row(copy, 0, 0, bytes as usize);
@@ -146,7 +158,13 @@ impl Session {
     }
 
     /// Copies bytes that lie together, from offsets of the two places.
-    fn copy_row(&mut self, copy: &Copy, from: usize, to: usize, bytes: usize) -> Result<(), Failure> {
+    fn copy_row(
+        &mut self,
+        copy: &Copy,
+        from: usize,
+        to: usize,
+        bytes: usize,
+    ) -> Result<(), Failure> {
         let wrong = |side: &str, address: u64, error: &dyn std::fmt::Display| {
             illegal(format!("a copy of {bytes} bytes {side} {address:#x}: {error}"))
         };
@@ -162,7 +180,9 @@ impl Session {
             Place::Device(source) => {
                 let source = source + from as u64;
                 let mut data = vec![0; bytes];
-                self.memory.read(source, &mut data).map_err(|error| wrong("from", source, &error))?;
+                self.memory
+                    .read(source, &mut data)
+                    .map_err(|error| wrong("from", source, &error))?;
                 staged = data;
                 &staged
             }

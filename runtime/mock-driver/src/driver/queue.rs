@@ -28,11 +28,14 @@ impl Driver {
         let others = self.streams.values().filter(|other| other.context == context);
         match stream.kind {
             Kind::Legacy => {
-                after.extend(others.filter(|other| other.blocking()).filter_map(|other| other.last));
+                after
+                    .extend(others.filter(|other| other.blocking()).filter_map(|other| other.last));
             }
             _ if stream.blocking() => {
                 after.extend(
-                    others.filter(|other| other.kind == Kind::Legacy).filter_map(|other| other.last),
+                    others
+                        .filter(|other| other.kind == Kind::Legacy)
+                        .filter_map(|other| other.last),
                 );
             }
             _ => {}
@@ -79,16 +82,18 @@ impl Session {
         match self.configuration.order {
             Order::Lazy => {}
             Order::Eager => self.drain(queued),
-            Order::Random(_) => {
-                while self.draw(2) == 0 && self.run_any() {}
-            }
+            Order::Random(_) => while self.draw(2) == 0 && self.run_any() {},
         }
     }
 
     /// Runs a task that can run, whichever chance chooses.
     fn run_any(&mut self) -> bool {
-        let ready: Vec<u64> =
-            self.tasks.iter().filter(|(_, task)| self.ready(task)).map(|(number, _)| *number).collect();
+        let ready: Vec<u64> = self
+            .tasks
+            .iter()
+            .filter(|(_, task)| self.ready(task))
+            .map(|(number, _)| *number)
+            .collect();
         if ready.is_empty() {
             return false;
         }

@@ -93,14 +93,7 @@ impl Copy {
     /// A copy of bytes that lie together.
     pub(crate) fn plain(to: Place, from: Place, bytes: usize) -> Copy {
         let side = |place| Side { place, pitch: bytes, plane: bytes };
-        Copy {
-            from: side(from),
-            to: side(to),
-            width: bytes,
-            height: 1,
-            depth: 1,
-            stated: None,
-        }
+        Copy { from: side(from), to: side(to), width: bytes, height: 1, depth: 1, stated: None }
     }
 }
 

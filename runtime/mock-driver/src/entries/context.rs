@@ -3,8 +3,8 @@
 use crate::abi::Handle;
 use crate::code::{Code, Outcome};
 use crate::door::{In, Out, entries};
-use crate::driver::context::{current, pop, push, set_current};
 use crate::driver::Session;
+use crate::driver::context::{current, pop, push, set_current};
 use std::ffi::{c_int, c_uint};
 
 /// Waits for all work of a context.

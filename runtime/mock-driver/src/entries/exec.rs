@@ -15,13 +15,17 @@ const FLAGS: u64 = AUTO_FREE | 2 | 8;
 
 fn instantiate(executable: &Out<Handle>, graph: Handle, flags: u64) -> Outcome {
     if flags & !FLAGS != 0 {
-        return Err(if flags & 4 != 0 { Code::NOT_SUPPORTED } else { Code::INVALID_VALUE });
+        return Err(if flags == 4 { Code::NOT_SUPPORTED } else { Code::INVALID_VALUE });
     }
     executable.set(Session::open().instantiate(graph, flags)?)
 }
 
 /// Changes what a node does, to something of the same kind.
-fn change(executable: Handle, node: Handle, work: impl FnOnce(&Session) -> Outcome<Work>) -> Outcome {
+fn change(
+    executable: Handle,
+    node: Handle,
+    work: impl FnOnce(&Session) -> Outcome<Work>,
+) -> Outcome {
     let mut session = Session::open();
     let work = work(&session)?;
     session.set_executable_node(executable, node, |node: &mut Node| {

@@ -15,7 +15,9 @@ fn create(stream: &Out<Handle>, flags: c_uint, priority: c_int) -> Outcome {
         return Err(Code::INVALID_VALUE);
     }
     let handle = new_handle();
-    session.streams.insert(handle, Stream::new(context, flags, priority.clamp(-5, 0), Kind::Created));
+    session
+        .streams
+        .insert(handle, Stream::new(context, flags, priority.clamp(-5, 0), Kind::Created));
     stream.set(handle)
 }
 

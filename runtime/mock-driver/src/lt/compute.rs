@@ -91,7 +91,11 @@ impl Epilogue {
     const KNOWN: [i32; 12] = [1, 2, 4, 6, 32, 36, 160, 164, 192, 208, 256, 512];
 
     fn new(number: i32) -> Result<Epilogue, Status> {
-        if Self::KNOWN.contains(&number) { Ok(Epilogue(number)) } else { Err(Status::NOT_SUPPORTED) }
+        if Self::KNOWN.contains(&number) {
+            Ok(Epilogue(number))
+        } else {
+            Err(Status::NOT_SUPPORTED)
+        }
     }
 
     fn has(self, bit: i32) -> bool {
@@ -161,7 +165,8 @@ impl Product {
             if turned { (matrix.columns, matrix.rows) } else { (matrix.rows, matrix.columns) }
         };
         let ((m, k), (k_of_b, n)) = (of(&a, transposed[0]), of(&b, transposed[1]));
-        let fits = k == k_of_b && [&c, &d].iter().all(|matrix| (matrix.rows, matrix.columns) == (m, n));
+        let fits =
+            k == k_of_b && [&c, &d].iter().all(|matrix| (matrix.rows, matrix.columns) == (m, n));
         let batches = [&a, &b, &c].iter().all(|matrix| matrix.batch == d.batch);
         if !fits || !batches {
             return Err(Status::INVALID_VALUE);
@@ -241,7 +246,13 @@ impl Product {
         Ok(())
     }
 
-    fn compute_one(&self, driver: &mut Driver, number: usize, alpha: f64, beta: f64) -> Result<(), Failure> {
+    fn compute_one(
+        &self,
+        driver: &mut Driver,
+        number: usize,
+        alpha: f64,
+        beta: f64,
+    ) -> Result<(), Failure> {
         let (m, n, k) = (self.d.rows, self.d.columns, self.inner());
         let left = self.a.load(driver, number, "A")?;
         let right = self.b.load(driver, number, "B")?;
@@ -251,7 +262,9 @@ impl Product {
             for outer in 0..count {
                 for inner in 0..k {
                     let (row, column) = if along_rows { (outer, inner) } else { (inner, outer) };
-                    packed.push(self.compute.round(matrix.kind.read(bytes, matrix.index(row, column))));
+                    packed.push(
+                        self.compute.round(matrix.kind.read(bytes, matrix.index(row, column))),
+                    );
                 }
             }
             packed
@@ -266,7 +279,8 @@ impl Product {
         let mut sums = vec![0.0; m];
         for column in 0..n {
             for row in 0..m {
-                let sum = self.dot(&left[row * k..(row + 1) * k], &right[column * k..(column + 1) * k]);
+                let sum =
+                    self.dot(&left[row * k..(row + 1) * k], &right[column * k..(column + 1) * k]);
                 let mut value = alpha * sum;
                 if let Some(addend) = &addend {
                     value += beta * self.c.kind.read(addend, self.c.index(row, column));
@@ -310,9 +324,11 @@ impl Product {
         match self.compute {
             // integers of 32 bits are exact
             Compute::F64 | Compute::I32 => pairs.map(|(a, b)| a * b).sum(),
-            Compute::F16 => pairs.fold(half::f16::ZERO, |sum, (a, b)| {
-                half::f16::from_f32((*a * *b) as f32 + sum.to_f32())
-            }).to_f64(),
+            Compute::F16 => pairs
+                .fold(half::f16::ZERO, |sum, (a, b)| {
+                    half::f16::from_f32((*a * *b) as f32 + sum.to_f32())
+                })
+                .to_f64(),
             _ => {
                 let mut lanes = [0.0_f32; 8];
                 let (left, right) = (left.chunks(8), right.chunks(8));
@@ -326,7 +342,12 @@ impl Product {
         }
     }
 
-    fn bias_values(&self, driver: &Driver, number: usize, m: usize) -> Result<Option<Vec<f64>>, Failure> {
+    fn bias_values(
+        &self,
+        driver: &Driver,
+        number: usize,
+        m: usize,
+    ) -> Result<Option<Vec<f64>>, Failure> {
         if !self.epilogue.has(4) {
             return Ok(None);
         }
@@ -363,7 +384,8 @@ impl Product {
         right: &[f64],
     ) -> Result<(), Failure> {
         let k = self.inner();
-        let along = |packed: &[f64]| packed.chunks(k).map(|row| row.iter().sum()).collect::<Vec<f64>>();
+        let along =
+            |packed: &[f64]| packed.chunks(k).map(|row| row.iter().sum()).collect::<Vec<f64>>();
         let sums = match self.epilogue.0 {
             208 => sums.to_vec(),
             256 => along(left),
@@ -409,7 +431,9 @@ mod tests {
 
     #[test]
     fn the_bits_of_epilogues() {
-        let epilogue = |number| Epilogue::new(number).map(|it| (it.has(4), it.has(32), it.has(128), it.gradient()));
+        let epilogue = |number| {
+            Epilogue::new(number).map(|it| (it.has(4), it.has(32), it.has(128), it.gradient()))
+        };
         assert_eq!(epilogue(36), Ok((true, true, false, false)));
         assert_eq!(epilogue(164), Ok((true, true, true, false)));
         assert_eq!(epilogue(192), Ok((false, false, true, true)));

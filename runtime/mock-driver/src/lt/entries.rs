@@ -1,9 +1,9 @@
 //! The entry points of cuBLASLt.
 
+use super::Status;
 use super::compute::{Call, Factor, Product};
 use super::descriptor::{self, Descriptor, Of};
 use super::kind::Kind;
-use super::Status;
 use crate::abi::Handle;
 use crate::door::{In, Out, entries};
 use crate::driver::Session;
@@ -133,6 +133,22 @@ entries! {
     fn cublasLtGetProperty(property: c_int, value: Out<c_int>) {
         let value_of = [13, 0, 0].get(property as usize).ok_or(Status::INVALID_VALUE)?;
         Ok(value.set(*value_of)?)
+    }
+
+    fn cublasLtLoggerSetLevel(_level: c_int) {
+        Ok(())
+    }
+
+    fn cublasLtLoggerSetMask(_mask: c_int) {
+        Ok(())
+    }
+
+    fn cublasLtLoggerOpenFile(_path: In<u8>) {
+        Ok(())
+    }
+
+    fn cublasLtLoggerForceDisable() {
+        Ok(())
     }
 
     fn cublasLtMatmulDescCreate(desc: Out<Handle>, compute: c_int, scale: c_int) {

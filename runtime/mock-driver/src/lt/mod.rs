@@ -31,8 +31,14 @@ impl Status {
             0 => (c"CUBLAS_STATUS_SUCCESS", c"success"),
             1 => (c"CUBLAS_STATUS_NOT_INITIALIZED", c"the library was not initialized"),
             3 => (c"CUBLAS_STATUS_ALLOC_FAILED", c"the resource allocation failed"),
-            7 => (c"CUBLAS_STATUS_INVALID_VALUE", c"an unsupported value or parameter was passed to the function"),
-            8 => (c"CUBLAS_STATUS_ARCH_MISMATCH", c"the requested functionality is not supported by the device"),
+            7 => (
+                c"CUBLAS_STATUS_INVALID_VALUE",
+                c"an unsupported value or parameter was passed to the function",
+            ),
+            8 => (
+                c"CUBLAS_STATUS_ARCH_MISMATCH",
+                c"the requested functionality is not supported by the device",
+            ),
             11 => (c"CUBLAS_STATUS_MAPPING_ERROR", c"an access to GPU memory space failed"),
             13 => (c"CUBLAS_STATUS_EXECUTION_FAILED", c"the GPU program failed to execute"),
             14 => (c"CUBLAS_STATUS_INTERNAL_ERROR", c"an internal operation failed"),
