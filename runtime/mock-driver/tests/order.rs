@@ -313,6 +313,58 @@ fn host_functions_run_in_order_and_may_block() -> Result<(), DriverError> {
 }
 
 #[test]
+fn a_question_does_not_wait_for_a_host_function() -> Result<(), DriverError> {
+    use std::sync::mpsc::{Receiver, channel};
+    unsafe extern "C" fn wait(data: *mut c_void) {
+        // SAFETY: a receiver that the test keeps until this has run
+        let receiver = unsafe { &*data.cast::<Receiver<()>>() };
+        receiver.recv_timeout(Duration::from_secs(10)).expect("the test goes on");
+    }
+    for order in ["lazy", "eager", "random:4"] {
+        let (_mock, _alone) = begin(&[("order", order)]);
+        let context = context(0);
+        let stream = context.new_stream()?;
+        let event = context.new_event(None)?;
+        let (sender, receiver) = channel::<()>();
+        let data = (&raw const receiver).cast_mut().cast();
+        // SAFETY: the receiver stays until the stream has been waited for
+        unsafe { result::stream::launch_host_function(stream.cu_stream(), wait, data) }?;
+        event.record(&stream)?;
+        for _ in 0..3 {
+            assert!(!event.try_is_complete()?);
+        }
+        sender.send(()).unwrap();
+        event.synchronize()?;
+        assert!(event.try_is_complete()?);
+    }
+    Ok(())
+}
+
+#[test]
+fn work_of_two_streams_overlaps_on_the_clock() -> Result<(), DriverError> {
+    for ordered in [true, false] {
+        let (_mock, _alone) = begin(&[]);
+        let context = context(0);
+        let (one, two) = (context.new_stream()?, context.new_stream()?);
+        let function = kernel(&context, "store");
+        let (first, second) = (one.alloc_zeros::<i32>(N)?, one.alloc_zeros::<i32>(N)?);
+        one.synchronize()?;
+        let timed = Some(EventFlags::CU_EVENT_DEFAULT);
+        store(&one, &function, first.device_ptr(&one).0, 1, N as i32);
+        let end = one.record_event(timed)?;
+        if ordered {
+            two.wait(&end)?;
+        }
+        let start = two.record_event(timed)?;
+        store(&two, &function, second.device_ptr(&two).0, 1, N as i32);
+        one.synchronize()?;
+        two.synchronize()?;
+        assert_eq!(start.elapsed_ms(&end)? > 0.0, !ordered);
+    }
+    Ok(())
+}
+
+#[test]
 fn streams_have_priorities() -> Result<(), DriverError> {
     let (_mock, _alone) = begin(&[]);
     let context = context(0);

@@ -136,7 +136,8 @@ pub(crate) struct Driver {
     pub(crate) allocations: BTreeMap<u64, memory::Allocation>,
     pub(crate) pinned: BTreeMap<usize, memory::Pinned>,
     pub(crate) counts: Counts,
-    /// nanoseconds of the device's work so far, as estimated
+    pub(crate) times: queue::Times,
+    /// nanoseconds at which the work that runs now has arrived, as estimated
     pub(crate) clock: u64,
     pub(crate) random: u64,
     /// why work failed last
@@ -182,6 +183,7 @@ impl Driver {
             allocations: BTreeMap::new(),
             pinned: BTreeMap::new(),
             counts: Counts::default(),
+            times: queue::Times::default(),
             clock: 0,
             random: match configuration.order {
                 Order::Random(seed) => seed ^ 0x9E37_79B9_7F4A_7C15,

@@ -27,7 +27,9 @@ impl Session {
             Work::Fill(fill) => self.perform_fill(fill),
             Work::Host { function, data } => {
                 self.counts.host_functions += 1;
+                let clock = self.clock;
                 self.outside(|| function(*data));
+                self.clock = clock;
                 Ok(())
             }
             Work::Record { event, number } => {

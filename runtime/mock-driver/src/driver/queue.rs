@@ -9,6 +9,7 @@ use super::work::Work;
 use super::{Driver, Order, Session, new_number};
 use crate::abi::Handle;
 use crate::code::{Code, Outcome};
+use std::collections::BTreeMap;
 
 /// A piece of work in a queue.
 pub(crate) struct Task {
@@ -18,10 +19,44 @@ pub(crate) struct Task {
     pub(crate) work: Work,
     /// a thread is at it
     pub(crate) running: bool,
+    /// nanoseconds before which it cannot begin, on the device's clock
+    pub(crate) earliest: u64,
+}
+
+/// When tasks ended, on a clock that only work moves: work of streams that do not wait for each
+/// other overlaps.
+#[derive(Default)]
+pub(crate) struct Times {
+    ended: BTreeMap<u64, u64>,
+    /// of tasks that are forgotten
+    floor: u64,
+    /// what the host has waited for
+    host: u64,
+}
+
+/// Tasks whose ends are remembered.
+const REMEMBERED: usize = 4096;
+
+impl Times {
+    fn of(&self, task: u64) -> u64 {
+        self.ended.get(&task).copied().unwrap_or(self.floor)
+    }
+
+    fn end(&mut self, task: u64, time: u64) {
+        self.ended.insert(task, time);
+    }
+
+    /// Nothing is queued: only what was latest matters.
+    fn settle(&mut self) {
+        if self.ended.len() > REMEMBERED {
+            self.floor = self.ended.values().copied().max().unwrap_or(0).max(self.floor);
+            self.ended.clear();
+        }
+    }
 }
 
 impl Driver {
-    /// The tasks that the next one of a stream comes after.
+    /// The tasks that the next one of a stream comes after, ended ones among them.
     fn predecessors(&self, stream: &Stream) -> Vec<u64> {
         let mut after: Vec<u64> = stream.last.into_iter().collect();
         let context = stream.context;
@@ -40,9 +75,6 @@ impl Driver {
             }
             _ => {}
         }
-        after.retain(|task| self.tasks.contains_key(task));
-        after.sort_unstable();
-        after.dedup();
         after
     }
 
@@ -69,36 +101,43 @@ impl Session {
         let stream = self.streams.get(&handle).ok_or(Code::INVALID_HANDLE)?;
         let context = stream.context;
         let mut after = self.predecessors(stream);
-        after.extend(further.iter().copied().filter(|task| self.tasks.contains_key(task)));
+        after.extend(further);
+        after.sort_unstable();
+        after.dedup();
+        let ended = after.iter().filter(|task| !self.tasks.contains_key(task));
+        let earliest = ended.map(|task| self.times.of(*task)).fold(self.times.host, u64::max);
+        after.retain(|task| self.tasks.contains_key(task));
         let number = new_number();
-        self.tasks.insert(number, Task { context, after, work, running: false });
+        self.tasks.insert(number, Task { context, after, work, running: false, earliest });
         self.stream_row(handle)?.last = Some(number);
-        self.progress(number);
+        self.progress();
         Ok(Some(number))
     }
 
-    /// What the order says should run when a task was queued.
-    fn progress(&mut self, queued: u64) {
+    /// What the order says should run when a task was queued or a host function has ended.
+    fn progress(&mut self) {
         match self.configuration.order {
             Order::Lazy => {}
-            Order::Eager => self.drain(queued),
+            Order::Eager => while self.run_one(|_| 0) {},
             Order::Random(_) => while self.draw(2) == 0 && self.run_any() {},
         }
     }
 
     /// Runs a task that can run, whichever chance chooses.
     fn run_any(&mut self) -> bool {
-        let ready: Vec<u64> = self
-            .tasks
-            .iter()
-            .filter(|(_, task)| self.ready(task))
-            .map(|(number, _)| *number)
-            .collect();
+        let chance = self.draw(usize::MAX);
+        self.run_one(|ready| chance % ready)
+    }
+
+    /// Runs a task of those that can run. `false` if there is none.
+    fn run_one(&mut self, choose: impl FnOnce(usize) -> usize) -> bool {
+        let tasks = self.tasks.iter();
+        let ready: Vec<u64> =
+            tasks.filter(|(_, task)| self.ready(task)).map(|(number, _)| *number).collect();
         if ready.is_empty() {
             return false;
         }
-        let chosen = self.draw(ready.len());
-        self.run(ready[chosen]);
+        self.run(ready[choose(ready.len())]);
         true
     }
 
@@ -110,6 +149,7 @@ impl Session {
             match self.next_before(top) {
                 Next::Gone => {
                     path.pop();
+                    self.times.host = self.times.host.max(self.times.of(top));
                 }
                 Next::Running => self.wait(),
                 Next::After(before) => path.push(before),
@@ -150,18 +190,39 @@ impl Session {
         }
     }
 
-    /// Runs a task whose predecessors have ended.
+    /// Runs a task whose predecessors have ended. What calls functions of the host begins in a
+    /// thread of its own, as on a GPU, and may still run when this returns.
     fn run(&mut self, number: u64) {
         let Some(task) = self.tasks.get_mut(&number) else { return };
         task.running = true;
+        if task.work.calls_host() {
+            std::thread::spawn(move || {
+                let mut session = Session::open();
+                session.run_here(number);
+                session.progress();
+            });
+        } else {
+            self.run_here(number);
+        }
+    }
+
+    fn run_here(&mut self, number: u64) {
+        let Some(task) = self.tasks.get(&number) else { return };
         let (work, context) = (task.work.clone(), task.context);
+        self.clock =
+            task.after.iter().map(|before| self.times.of(*before)).fold(task.earliest, u64::max);
         // after a failure nothing of the context runs any more, but its tasks end
         if self.intact(context).is_ok()
             && let Err(failure) = self.perform(&work)
         {
             self.fail(context, failure);
         }
+        let end = self.clock;
+        self.times.end(number, end);
         self.tasks.remove(&number);
+        if self.tasks.is_empty() {
+            self.times.settle();
+        }
         self.announce();
     }
 
@@ -169,7 +230,11 @@ impl Session {
     /// that it waits for.
     pub(crate) fn tail(&self, stream: Handle) -> Vec<u64> {
         match self.streams.get(&stream) {
-            Some(stream) if stream.kind == Kind::Legacy => self.predecessors(stream),
+            Some(stream) if stream.kind == Kind::Legacy => {
+                let mut tail = self.predecessors(stream);
+                tail.retain(|task| self.tasks.contains_key(task));
+                tail
+            }
             Some(stream) => {
                 stream.last.into_iter().filter(|task| self.tasks.contains_key(task)).collect()
             }

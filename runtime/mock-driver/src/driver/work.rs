@@ -114,6 +114,15 @@ impl Work {
         }
     }
 
+    /// Whether functions of the host are called.
+    pub(crate) fn calls_host(&self) -> bool {
+        match self {
+            Work::Host { .. } => true,
+            Work::Graph(nodes) => nodes.iter().any(|node| node.work.calls_host()),
+            _ => false,
+        }
+    }
+
     /// Its name in `cuGraphDebugDotPrint`.
     pub(crate) fn label(&self) -> &'static str {
         match self {
