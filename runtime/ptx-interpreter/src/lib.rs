@@ -49,9 +49,11 @@ mod number;
 mod parse;
 mod program;
 mod run;
+mod table;
 
 pub use fault::{Fault, FaultKind, Limit, RaceKind};
 pub use memory::{DeviceMemory, MemoryError, POISON};
 pub use module::{Kernel, Loaded, Module, Param, Variable};
 pub use parse::ParseError;
 pub use run::{Launch, Options, Statistics, WarpOrder, launch};
+pub use table::supported;

@@ -101,6 +101,11 @@ impl<'a> Decoder<'a, '_, '_> {
                 let map = dot_bytes(op);
                 self.map3(op, map, kind)
             }
+            "vabsdiff4" => {
+                op.only(&["add"])?;
+                let map = differences(op)?;
+                self.map3(op, map, kind)
+            }
             "dp2a" => {
                 op.only(&["lo", "hi"])?;
                 let map = dot_halves(op);
@@ -317,6 +322,33 @@ fn dot_bytes(op: &Op<'_, '_>) -> Map3 {
         (true, false) => dot!(i8, u8),
         (true, true) => dot!(i8, i8),
     }
+}
+
+/// Differences of bytes: in each byte, or their sum and the third operand.
+fn differences(op: &Op<'_, '_>) -> Result<Map3, super::Reject> {
+    macro_rules! difference {
+        ($t:ty, add) => {
+            map3!(|x: u32, y: u32, z: u32| {
+                let pairs = x.to_le_bytes().into_iter().zip(y.to_le_bytes());
+                pairs.fold(z, |sum, (x, y)| sum + u32::from((x as $t).abs_diff(y as $t)))
+            })
+        };
+        ($t:ty) => {
+            map3!(|x: u32, y: u32, _z: u32| {
+                let (x, y) = (x.to_le_bytes(), y.to_le_bytes());
+                u32::from_le_bytes(
+                    [0, 1, 2, 3].map(|at: usize| (x[at] as $t).abs_diff(y[at] as $t)),
+                )
+            })
+        };
+    }
+    Ok(match (op.types.as_slice(), op.has("add")) {
+        ([_, Type::Unsigned(32), Type::Unsigned(32)], true) => difference!(u8, add),
+        ([_, Type::Unsigned(32), Type::Unsigned(32)], false) => difference!(u8),
+        ([_, Type::Signed(32), Type::Signed(32)], true) => difference!(i8, add),
+        ([_, Type::Signed(32), Type::Signed(32)], false) => difference!(i8),
+        _ => return unsupported(),
+    })
 }
 
 fn dot_halves(op: &Op<'_, '_>) -> Map3 {

@@ -215,7 +215,7 @@ impl<'a> Decoder<'a, '_, '_> {
             },
         );
         Ok(Code::Map2 {
-            map: map2!(|a: u32, mixed: u64| { (a & (mixed >> 32) as u32) | (!a & mixed as u32) }),
+            map: map2!(|a: u32, mixed: u64| (a & (mixed >> 32) as u32) | (!a & mixed as u32)),
             into,
             a: sources[0],
             b: crate::program::Source(mixed),

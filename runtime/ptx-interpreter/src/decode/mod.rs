@@ -258,7 +258,7 @@ impl<'a> Decoder<'a, '_, '_> {
             "add" | "sub" | "mul" | "mad" | "fma" | "div" | "rem" | "min" | "max" | "abs"
             | "neg" | "rcp" | "sqrt" | "rsqrt" | "sin" | "cos" | "ex2" | "lg2" | "tanh"
             | "copysign" | "addc" | "subc" | "madc" | "mul24" | "mad24" | "sad" | "dp4a"
-            | "dp2a" | "testp" => self.arithmetic(op),
+            | "dp2a" | "testp" | "vabsdiff4" => self.arithmetic(op),
             "and" | "or" | "xor" | "not" | "cnot" | "shl" | "shr" | "shf" | "lop3" | "prmt"
             | "bfe" | "bfi" | "popc" | "clz" | "bfind" | "brev" | "fns" | "szext" | "bmsk" => {
                 self.logic(op)

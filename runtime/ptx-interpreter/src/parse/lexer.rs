@@ -71,10 +71,15 @@ pub(crate) fn tokens(source: &str) -> Result<Vec<Token<'_>>, ParseError> {
                 Kind::Number
             }
             _ if in_word(byte) => {
-                while let Some(&byte) = bytes.get(at) {
-                    if in_word(byte) {
+                at += 1;
+                while let Some(&next) = bytes.get(at) {
+                    // `.reg.b32` is two directives, `add.f32` one mnemonic
+                    if next == b'.' && byte == b'.' {
+                        break;
+                    }
+                    if in_word(next) {
                         at += 1;
-                    } else if byte == b':' && bytes.get(at + 1) == Some(&b':') {
+                    } else if next == b':' && bytes.get(at + 1) == Some(&b':') {
                         at += 2;
                     } else {
                         break;
