@@ -1,0 +1,10 @@
+//! Kernels that NVRTC compiled, against references in double precision, and faults that are injected.
+//! The CUDA sources and their PTX are in `tests/kernels`.
+
+mod control;
+mod coverage;
+mod device;
+mod gemm;
+mod parallel;
+mod pointwise;
+mod rows;
