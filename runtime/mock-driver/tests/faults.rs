@@ -206,6 +206,8 @@ fn modules_that_do_not_load() -> Result<(), DriverError> {
     assert!(mock.last_fault().contains("CUBIN"), "{}", mock.last_fault());
     let newer = BASIC.replace(".version 9.0", ".version 9.4");
     assert_eq!(load(Ptx::from_src(newer)), Code::CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+    let newer = BASIC.replace(".target sm_90", ".target sm_100");
+    assert_eq!(load(Ptx::from_src(newer)), Code::CUDA_ERROR_NO_BINARY_FOR_GPU);
     let broken = BASIC.replace("mad.lo.s32", "mad.lo.s32 ???");
     assert_eq!(load(Ptx::from_src(broken)), Code::CUDA_ERROR_INVALID_PTX);
     assert!(!mock.last_fault().is_empty());

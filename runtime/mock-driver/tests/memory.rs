@@ -8,6 +8,24 @@ use cudarc::driver::sys::CUresult as Code;
 use cudarc::driver::{CudaContext, DriverError, result, sys};
 use support::{begin, code, context, count};
 
+/// `cuMemAlloc`
+fn allocate(bytes: usize) -> Result<u64, DriverError> {
+    // SAFETY: any bits are bytes; where the tests read them, they have written them
+    unsafe { result::malloc_sync(bytes) }
+}
+
+/// `cuMemFree`
+fn free(address: u64) -> Result<(), DriverError> {
+    // SAFETY: the mock refuses what is not allocated
+    unsafe { result::free_sync(address) }
+}
+
+/// `cuMemsetD8`
+fn fill(address: u64, value: u8, bytes: usize) -> Result<(), DriverError> {
+    // SAFETY: the mock refuses what is not allocated
+    unsafe { result::memset_d8_sync(address, value, bytes) }
+}
+
 #[test]
 fn devices_say_what_they_are() -> Result<(), DriverError> {
     let (_mock, _alone) = begin(&[("devices", "3")]);
@@ -55,15 +73,15 @@ fn primary_contexts_are_shared_and_counted() -> Result<(), DriverError> {
     let other = CudaContext::new_non_primary(0, 0)?;
     assert_ne!(first.cu_ctx(), other.cu_ctx());
     first.bind_to_thread()?;
-    let address = unsafe { result::malloc_sync(1 << 20) }?;
+    let address = allocate(1 << 20)?;
     drop(first);
     second.bind_to_thread()?;
-    unsafe { result::memset_d8_sync(address, 1, 1 << 20) }?;
+    fill(address, 1, 1 << 20)?;
     assert_eq!(count(&mock, "allocated_bytes"), 1 << 20);
     drop(second);
     assert_eq!(count(&mock, "allocated_bytes"), 0);
     // the thread's context is gone
-    assert_eq!(code(unsafe { result::malloc_sync(4) }), Code::CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    assert_eq!(code(allocate(4)), Code::CUDA_ERROR_CONTEXT_IS_DESTROYED);
     drop(other);
     Ok(())
 }
@@ -103,7 +121,7 @@ fn patterns_fill_rows() -> Result<(), DriverError> {
     let (_mock, _alone) = begin(&[]);
     let context = context(0);
     let stream = context.new_stream()?;
-    let address = unsafe { result::malloc_sync(4 * 16) }?;
+    let address = allocate(4 * 16)?;
     let raw = stream.cu_stream();
     let mut bytes = [0_u16; 32];
     // SAFETY: within the 64 bytes
@@ -126,7 +144,7 @@ fn copies_of_rows() -> Result<(), DriverError> {
     context.bind_to_thread()?;
     let from: Vec<u8> = (0..20).collect();
     let mut to = [0_u8; 6];
-    let address = unsafe { result::malloc_sync(3 * 8) }?;
+    let address = allocate(3 * 8)?;
     let copy = sys::CUDA_MEMCPY2D {
         srcXInBytes: 1,
         srcY: 1,
@@ -163,7 +181,7 @@ fn wrong_addresses_are_refused() -> Result<(), DriverError> {
     let (_mock, _alone) = begin(&[]);
     let context = context(0);
     context.bind_to_thread()?;
-    let address = unsafe { result::malloc_sync(8) }?;
+    let address = allocate(8)?;
     // SAFETY: refused before anything is written
     unsafe {
         assert_eq!(code(result::memset_d8_sync(address, 0, 9)), Code::CUDA_ERROR_INVALID_VALUE);
@@ -186,18 +204,20 @@ fn memory_runs_out() -> Result<(), DriverError> {
     // SAFETY: never read
     let first = unsafe { stream.alloc::<u8>(60_000_000) }?;
     assert!(context.mem_get_info()?.0 <= 40_000_000);
+    // SAFETY: refused
     let second = unsafe { stream.alloc::<u8>(60_000_000) };
     assert_eq!(code(second), Code::CUDA_ERROR_OUT_OF_MEMORY);
-    assert_eq!(code(unsafe { result::malloc_sync(60_000_000) }), Code::CUDA_ERROR_OUT_OF_MEMORY);
+    assert_eq!(code(allocate(60_000_000)), Code::CUDA_ERROR_OUT_OF_MEMORY);
     // freed in the stream: room as soon as the driver needs it
     drop(first);
     assert!(count(&mock, "allocated_bytes") > 0);
+    // SAFETY: never read
     let third = unsafe { stream.alloc::<u8>(60_000_000) }?;
     drop(third);
     stream.synchronize()?;
     assert_eq!(count(&mock, "allocated_bytes"), 0);
-    let whole = unsafe { result::malloc_sync(99_000_000) }?;
-    unsafe { result::free_sync(whole) }
+    let whole = allocate(99_000_000)?;
+    free(whole)
 }
 
 #[test]
@@ -205,6 +225,7 @@ fn pools_keep_what_their_threshold_says() -> Result<(), DriverError> {
     let (_mock, _alone) = begin(&[]);
     let context = context(0);
     let stream = context.new_stream()?;
+    // SAFETY: a device
     let pool = unsafe { result::device::get_default_mem_pool(context.cu_device()) }?;
     let get = |attribute| {
         let mut value = 0_u64;
@@ -235,6 +256,7 @@ fn pools_keep_what_their_threshold_says() -> Result<(), DriverError> {
     assert_eq!(get(attribute)?, u64::MAX);
     allocate_and_free()?;
     assert_eq!((used()?, reserved()?), (0, 32 << 20));
+    // SAFETY: the pool of a device
     unsafe { result::mem_pool::trim_to(pool, 0) }?;
     assert_eq!(reserved()?, 0);
     Ok(())
@@ -277,7 +299,8 @@ fn pointers_are_known() -> Result<(), DriverError> {
     let (_mock, _alone) = begin(&[]);
     let context = context(1);
     context.bind_to_thread()?;
-    let address = unsafe { result::malloc_sync(100) }?;
+    let address = allocate(100)?;
+    // SAFETY: never read
     let host = unsafe { result::malloc_host(100, 0) }?;
     let get = |attribute, address: u64| {
         let mut value = 0_u64;
@@ -294,8 +317,9 @@ fn pointers_are_known() -> Result<(), DriverError> {
     assert_eq!(get(Pointer::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, host as u64)?, 1);
     let stray = get(Pointer::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address + 100);
     assert_eq!(code(stray), Code::CUDA_ERROR_INVALID_VALUE);
+    // SAFETY: allocated above
     unsafe { result::free_host(host) }?;
-    unsafe { result::free_sync(address) }
+    free(address)
 }
 
 #[test]

@@ -173,7 +173,8 @@ impl Case {
                     .into_iter()
                     .zip(self.transposed)
             {
-                set(attribute, (&raw const *&i32::from(flag)).cast(), 4);
+                let flag = i32::from(flag);
+                set(attribute, (&raw const flag).cast(), 4);
             }
             set(Of::CUBLASLT_MATMUL_DESC_EPILOGUE, (&raw const self.epilogue).cast(), 4);
             set(Of::CUBLASLT_MATMUL_DESC_BIAS_POINTER, (&raw const self.bias).cast(), 8);

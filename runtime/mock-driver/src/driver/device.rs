@@ -114,16 +114,14 @@ pub(crate) fn attribute(number: i32, ordinal: usize) -> Option<i32> {
         108 => 32 << 20,
         109 => 128 << 20,
         111 => SHARED_RESERVED as i32,
-        113 => 0,
         // memory pools
         115 => 1,
         // clusters of blocks: the interpreter has none
         120 => 0,
         // domains of memory order
         126 => 4,
-        130 => 0,
         131 | 134 => -1,
-        1..148 => 0,
+        _ if (1..148).contains(&number) => 0,
         _ => return None,
     })
 }

@@ -188,12 +188,12 @@ impl Driver {
             parameters: kernel
                 .params()
                 .iter()
-                .map(|parameter| (parameter.offset as usize, parameter.bytes as usize))
+                .map(|parameter| (parameter.offset, parameter.bytes))
                 .collect(),
-            parameter_bytes: kernel.param_bytes() as usize,
+            parameter_bytes: kernel.param_bytes(),
             // as many as leave room for a block of the largest size that was declared
             registers: registers.min(REGISTERS / max_threads.div_ceil(32) / 32),
-            local: kernel.local_bytes() as u32,
+            local: kernel.local_bytes(),
             static_shared,
             max_threads,
             dynamic_most: SHARED.saturating_sub(static_shared),

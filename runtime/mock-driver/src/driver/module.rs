@@ -9,6 +9,9 @@ use straightline_ptx_interpreter::Loaded;
 /// The newest PTX that the driver of CUDA 13.0 reads.
 const NEWEST: (u32, u32) = (9, 0);
 
+/// The newest target that the device is: compute capability 9.0.
+const TARGET: u32 = 90;
+
 /// A loaded module.
 pub(crate) struct Module {
     pub(crate) context: Handle,
@@ -35,6 +38,14 @@ fn version(text: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.trim().parse().ok()?))
 }
 
+/// The compute capability that PTX is for, as `sm_90a` says it.
+fn target(text: &str) -> Option<u32> {
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(".target"))?;
+    let digits = line.trim().strip_prefix("sm_")?;
+    let end = digits.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(digits.len());
+    digits[..end].parse().ok()
+}
+
 impl Driver {
     /// Reads PTX and puts its variables into the memory of a context's device.
     pub(crate) fn load(&mut self, context: Handle, text: &str) -> Result<Handle, Failure> {
@@ -46,6 +57,12 @@ impl Driver {
                     "PTX version {}.{} is newer than {}.{}, the newest that this driver reads",
                     version.0, version.1, NEWEST.0, NEWEST.1
                 ),
+            ));
+        }
+        if let Some(target) = target(text).filter(|target| *target > TARGET) {
+            return Err(failed(
+                Code::NO_BINARY_FOR_GPU,
+                format!("PTX for sm_{target} does not run on a device of sm_{TARGET}"),
             ));
         }
         let module = straightline_ptx_interpreter::Module::parse(text)
@@ -97,5 +114,7 @@ mod tests {
         assert_eq!(foreign(b"//\nx"), None);
         assert_eq!(version("// a comment\n.version 9.4\n.target sm_90"), Some((9, 4)));
         assert_eq!(version(".target sm_90"), None);
+        assert_eq!(target(".version 9.0\n.target sm_90a, debug"), Some(90));
+        assert_eq!(target(".version 9.0\n.target sm_120"), Some(120));
     }
 }

@@ -90,7 +90,7 @@ impl Driver {
     pub(crate) fn fill_of(&self, fill: &FillNode) -> Outcome<FillNode> {
         let mut fill = *fill;
         let element = fill.element as usize;
-        if !matches!(element, 1 | 2 | 4) || fill.to % element as u64 != 0 {
+        if !matches!(element, 1 | 2 | 4) || !fill.to.is_multiple_of(element as u64) {
             return Err(Code::INVALID_VALUE);
         }
         if fill.height <= 1 {

@@ -29,7 +29,13 @@ pub(crate) fn host_of(node: &HostNode) -> Outcome<Work> {
 
 /// Parameters that callers were given the address of. The driver says that they live as long as the
 /// node is not changed; here they are kept.
-static LENT: Mutex<Vec<(Box<[u8]>, Box<[usize]>)>> = Mutex::new(Vec::new());
+static LENT: Mutex<Vec<Lent>> = Mutex::new(Vec::new());
+
+/// The bytes of parameters, and the addresses of each.
+struct Lent {
+    _bytes: Box<[u8]>,
+    _pointers: Box<[usize]>,
+}
 
 /// Parameters of a kernel as `void **`.
 fn lend(session: &Driver, kernel: &Kernel) -> Outcome<usize> {
@@ -38,7 +44,9 @@ fn lend(session: &Driver, kernel: &Kernel) -> Outcome<usize> {
     let base = bytes.as_ptr().expose_provenance();
     let pointers: Box<[usize]> = places.iter().map(|(offset, _)| base + offset).collect();
     let address = pointers.as_ptr().expose_provenance();
-    LENT.lock().unwrap_or_else(PoisonError::into_inner).push((bytes, pointers));
+    LENT.lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(Lent { _bytes: bytes, _pointers: pointers });
     Ok(address)
 }
 

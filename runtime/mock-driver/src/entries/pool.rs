@@ -44,6 +44,15 @@ fn allocate(bytes: usize, pool: Option<Handle>, stream: Handle) -> Outcome<u64> 
     Ok(address)
 }
 
+/// The device of a location.
+fn placed(session: &Session, location: In<Location>) -> Outcome<usize> {
+    let location = location.get()?;
+    if location.kind != 1 {
+        return Err(Code::INVALID_VALUE);
+    }
+    session.device(location.id)
+}
+
 entries! {
     Code;
 
@@ -86,6 +95,16 @@ entries! {
         }
         session.submit(stream, Work::Free { address }, &[])?;
         Ok(())
+    }
+
+    fn cuMemGetDefaultMemPool(pool: Out<Handle>, location: In<Location>, _kind: c_int) {
+        let session = Session::open();
+        pool.set(session.devices[placed(&session, location)?].default_pool)
+    }
+
+    fn cuMemGetMemPool(pool: Out<Handle>, location: In<Location>, _kind: c_int) {
+        let session = Session::open();
+        pool.set(session.devices[placed(&session, location)?].pool)
     }
 
     fn cuMemPoolCreate(pool: Out<Handle>, properties: In<PoolProperties>) {

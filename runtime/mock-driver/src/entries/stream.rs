@@ -2,7 +2,7 @@
 
 use crate::abi::Handle;
 use crate::code::{Code, Outcome};
-use crate::door::{Out, entries};
+use crate::door::{In, Out, entries};
 use crate::driver::stream::{Kind, NON_BLOCKING, Stream};
 use crate::driver::work::Work;
 use crate::driver::{Session, new_handle};
@@ -102,6 +102,31 @@ entries! {
             Some(task) => session.submit(stream, Work::Empty, &[task]).map(|_| ()),
             None => session.refuse_implicit(stream),
         }
+    }
+
+    fn cuStreamGetAttribute(stream: Handle, attribute: c_uint, value: Out<u64>) {
+        let mut session = Session::open();
+        let stream = session.stream(stream)?;
+        // the window of the cache is not kept; how to wait, priority and order of memory are
+        match attribute {
+            3 => value.set(1),
+            8 => value.set(u64::from(session.streams[&stream].priority.cast_unsigned())),
+            9 | 10 => value.set(0),
+            _ => Err(Code::INVALID_VALUE),
+        }
+    }
+
+    fn cuStreamSetAttribute(stream: Handle, attribute: c_uint, _value: In<u64>) {
+        let mut session = Session::open();
+        session.stream(stream)?;
+        // all of these change speed, not results
+        if matches!(attribute, 1 | 3 | 8 | 9 | 10) { Ok(()) } else { Err(Code::INVALID_VALUE) }
+    }
+
+    fn cuStreamCopyAttributes(to: Handle, from: Handle) {
+        let mut session = Session::open();
+        session.stream(to)?;
+        session.stream(from).map(|_| ())
     }
 
     fn cuStreamGetPriority(stream: Handle, priority: Out<c_int>) {

@@ -366,7 +366,7 @@ entries! {
                 algorithm[1] as usize
             }
         };
-        if needed > workspace_bytes || needed > 0 && (workspace == 0 || workspace % 16 != 0) {
+        if needed > workspace_bytes || needed > 0 && (workspace == 0 || !workspace.is_multiple_of(16)) {
             return Err(Status::INVALID_VALUE);
         }
         product.workspace = (workspace, needed);
