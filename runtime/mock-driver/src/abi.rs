@@ -93,6 +93,22 @@ pub struct FillNode {
     pub height: usize,
 }
 
+/// `CUDA_MEM_ALLOC_NODE_PARAMS`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct AllocationNode {
+    /// of which pool it could be
+    pub pool: PoolProperties,
+    /// the first of `count`
+    pub accesses: *const Access,
+    /// how many devices are given access
+    pub count: usize,
+    /// how much
+    pub bytes: usize,
+    /// out: where it is
+    pub address: u64,
+}
+
 /// `CUDA_HOST_NODE_PARAMS`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]

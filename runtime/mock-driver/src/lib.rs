@@ -47,7 +47,7 @@ pub use preload::{Alone, Error, Mock, Paths, build_paths, preload};
 #[doc(hidden)]
 pub mod layouts {
     pub use crate::abi::{
-        Access, Copy2, Copy3, Edge, FillNode, HostNode, Instantiation, KernelNode, LaunchAttribute,
-        LaunchConfiguration, Location, PoolProperties, UpdateResult, Uuid,
+        Access, AllocationNode, Copy2, Copy3, Edge, FillNode, HostNode, Instantiation, KernelNode,
+        LaunchAttribute, LaunchConfiguration, Location, PoolProperties, UpdateResult, Uuid,
     };
 }

@@ -69,7 +69,7 @@ impl std::error::Error for Error {}
 /// Finds the libraries, and writes those that only have a name.
 ///
 /// The mock is looked for where `STRAIGHTLINE_MOCK_LIBRARY` says, and where cargo puts it: beside
-/// the running program, in the folder above and in `deps`.
+/// the running program, in the folder above and in `deps`; the newest of these counts.
 pub fn build_paths() -> Result<Paths, Error> {
     let mut folders = Vec::new();
     let stated = std::env::var_os("STRAIGHTLINE_MOCK_LIBRARY").map(PathBuf::from);
@@ -80,7 +80,10 @@ pub fn build_paths() -> Result<Paths, Error> {
         }
     }
     let built = folders.iter().map(|folder| folder.join(LIBRARY));
-    let Some(library) = stated.into_iter().chain(built).find(|path| path.is_file()) else {
+    // cargo leaves old ones behind where it built the library for its own sake
+    let made = |path: &PathBuf| path.metadata().and_then(|data| data.modified()).ok();
+    let newest = built.filter(|path| path.is_file()).max_by_key(made);
+    let Some(library) = stated.filter(|path| path.is_file()).or(newest) else {
         return Err(Error::NotBuilt { folders });
     };
     let beside = library.parent().map(|parent| parent.join("straightline-mock-driver"));

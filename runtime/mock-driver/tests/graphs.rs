@@ -450,6 +450,47 @@ fn a_graph_that_outlives_its_memory_is_seen() -> Result<(), DriverError> {
 }
 
 #[test]
+fn a_graph_that_outlives_its_module_is_seen() -> Result<(), DriverError> {
+    let (mock, _alone) = begin(&[]);
+    let context = context(0);
+    let stream = context.new_stream()?;
+    let function = kernel(&context, "store");
+    let data = stream.alloc_zeros::<i32>(N)?;
+    stream.synchronize()?;
+    let graph = capture(&stream, || {
+        store(&stream, &function, data.device_ptr(&stream).0, 1, N as i32);
+        Ok(())
+    })?;
+    // the last reference to the module
+    drop(function);
+    graph.launch()?;
+    assert_eq!(code(stream.synchronize()), Code::CUDA_ERROR_LAUNCH_FAILED);
+    assert!(mock.last_fault().contains("unloaded"), "{}", mock.last_fault());
+    Ok(())
+}
+
+#[test]
+fn a_missing_edge_is_seen() -> Result<(), DriverError> {
+    let (_mock, _alone) = begin(&[]);
+    let context = context(0);
+    let (main, side) = (context.new_stream()?, context.new_stream()?);
+    let function = kernel(&context, "store");
+    let data = main.alloc_zeros::<i32>(N)?;
+    main.synchronize()?;
+    let address = data.device_ptr(&main).0;
+    let graph = capture(&main, || {
+        side.wait(&main.record_event(None)?)?;
+        store(&main, &function, address, 1, N as i32);
+        // after `main`'s, by intention; nothing says so
+        store(&side, &function, address, 2, N as i32);
+        main.wait(&side.record_event(None)?)
+    })?;
+    graph.launch()?;
+    assert_eq!(main.clone_dtoh(&data)?, [1; N]);
+    Ok(())
+}
+
+#[test]
 fn a_graph_has_memory_of_its_own() -> Result<(), DriverError> {
     let (mock, _alone) = begin(&[]);
     let context = context(0);

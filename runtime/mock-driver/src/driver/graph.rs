@@ -1,5 +1,6 @@
 //! Graphs and what is instantiated from them.
 
+use super::memory::Owner;
 use super::work::Work;
 use super::{Driver, Order, new_handle};
 use crate::abi::{Handle, UpdateResult};
@@ -91,6 +92,24 @@ impl Driver {
         graph.nodes.push(node);
         self.nodes.insert(number, handle);
         Ok(number)
+    }
+
+    /// Memory for an allocation node of a graph.
+    pub(crate) fn graph_memory(
+        &mut self,
+        context: Handle,
+        device: usize,
+        graph: Handle,
+        bytes: u64,
+    ) -> Outcome<u64> {
+        if !self.graphs.contains_key(&graph) {
+            return Err(Code::INVALID_VALUE);
+        }
+        let address = self.allocate(context, device, bytes, Owner::Graph(graph))?;
+        if let Some(graph) = self.graphs.get_mut(&graph) {
+            graph.memory.push(Arc::new(address));
+        }
+        Ok(address)
     }
 
     /// The graph of a node, and the node.

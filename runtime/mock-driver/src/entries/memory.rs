@@ -160,6 +160,19 @@ entries! {
         Err(Code::NOT_SUPPORTED)
     }
 
+    fn cuImportExternalMemory(_memory: Out<Handle>, _description: In<u8>) {
+        Session::open().context()?;
+        Err(Code::NOT_SUPPORTED)
+    }
+
+    fn cuDestroyExternalMemory(_memory: Handle) {
+        Err(Code::INVALID_HANDLE)
+    }
+
+    fn cuExternalMemoryGetMappedBuffer(_address: Out<u64>, _memory: Handle, _description: In<u8>) {
+        Err(Code::INVALID_HANDLE)
+    }
+
     fn cuPointerGetAttribute(data: Address, number: c_int, address: u64) {
         let session = Session::open();
         session.context()?;

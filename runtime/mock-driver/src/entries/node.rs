@@ -1,10 +1,11 @@
 //! Nodes of graphs: what they do, and changing it.
 
-use crate::abi::{Copy3, FillNode, Handle, HostNode, KernelNode};
+use crate::abi::{AllocationNode, Copy3, FillNode, Handle, HostNode, KernelNode};
 use crate::code::{Code, Outcome};
 use crate::door::{In, Out, entries};
 use crate::driver::function::Request;
 use crate::driver::graph::Node;
+use crate::driver::memory::Owner;
 use crate::driver::work::{Copy, Kernel, Place, Work};
 use crate::driver::{Driver, Session};
 use std::sync::{Mutex, PoisonError};
@@ -222,6 +223,43 @@ entries! {
     fn cuGraphHostNodeSetParams(node: Handle, parameters: In<HostNode>) {
         let work = host_of(&parameters.get()?)?;
         Session::open().set_node(node, work)
+    }
+
+    fn cuGraphAddMemAllocNode(
+        node: Out<Handle>,
+        graph: Handle,
+        after: In<Handle>,
+        count: usize,
+        parameters: Out<AllocationNode>,
+    ) {
+        let mut session = Session::open();
+        let context = session.context()?;
+        let mut given = parameters.get()?;
+        if given.pool.allocation != 1 || given.pool.location.kind != 1 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let device = session.device(given.pool.location.id)?;
+        let bytes = given.bytes as u64;
+        let after = after.all(count)?;
+        let address = session.graph_memory(context, device, graph, bytes)?;
+        given.address = address;
+        parameters.set(given)?;
+        node.set(session.add_node(graph, Node::new(Work::Allocate { address, bytes }, after))?)
+    }
+
+    fn cuGraphAddMemFreeNode(
+        node: Out<Handle>,
+        graph: Handle,
+        after: In<Handle>,
+        count: usize,
+        address: u64,
+    ) {
+        let mut session = Session::open();
+        match session.allocations.get(&address).map(|block| block.owner) {
+            Some(Owner::Graph(_)) => {}
+            _ => return Err(Code::INVALID_VALUE),
+        }
+        node.set(session.add_node(graph, Node::new(Work::Free { address }, after.all(count)?))?)
     }
 
     fn cuGraphMemFreeNodeGetParams(node: Handle, address: Out<u64>) {

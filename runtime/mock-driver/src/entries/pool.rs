@@ -8,7 +8,6 @@ use crate::driver::pool::Pool;
 use crate::driver::work::Work;
 use crate::driver::{Session, new_handle};
 use std::ffi::{c_int, c_uint};
-use std::sync::Arc;
 
 /// Memory from a pool, valid from its turn in the stream on.
 fn allocate(bytes: usize, pool: Option<Handle>, stream: Handle) -> Outcome<u64> {
@@ -25,11 +24,7 @@ fn allocate(bytes: usize, pool: Option<Handle>, stream: Handle) -> Outcome<u64> 
     let address = if session.capturing(stream)? {
         let part = session.streams[&stream].capture.as_ref().ok_or(Code::ILLEGAL_STATE)?.capture;
         let graph = session.captures[&part].graph;
-        let address = session.allocate(context, device, bytes, Owner::Graph(graph))?;
-        if let Some(graph) = session.graphs.get_mut(&graph) {
-            graph.memory.push(Arc::new(address));
-        }
-        address
+        session.graph_memory(context, device, graph, bytes)?
     } else {
         let mut address = session.allocate(context, device, bytes, Owner::Pool(pool));
         if address == Err(Code::OUT_OF_MEMORY) {
