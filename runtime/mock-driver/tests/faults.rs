@@ -121,6 +121,64 @@ fn shared_memory_above_48_kib_is_asked_for() -> Result<(), DriverError> {
 }
 
 #[test]
+fn launches_with_attributes_and_cooperative_ones() -> Result<(), DriverError> {
+    let (_mock, _alone) = begin(&[]);
+    let context = context(0);
+    let stream = context.new_stream()?;
+    let function = kernel(&context, "bounded");
+    let mut out = stream.alloc_zeros::<i32>(128)?;
+    let reversed: Vec<i32> = (0..128).rev().collect();
+    let mut grid = |blocks| {
+        let mut launch = stream.launch_builder(&function);
+        launch.arg(&mut out);
+        let configuration =
+            LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (128, 1, 1), shared_mem_bytes: 0 };
+        // SAFETY: the kernel's parameter; its threads do not wait for other blocks
+        code(unsafe { launch.launch_cooperative(configuration) })
+    };
+    assert_eq!(grid(1), Code::CUDA_SUCCESS);
+    // more than are on the device at once
+    assert_eq!(grid(132 * 16 + 1), Code::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+    assert_eq!(stream.clone_dtoh(&out)?, reversed);
+
+    stream.memset_zeros(&mut out)?;
+    let mut address = out.device_ptr(&stream).0;
+    let mut parameters = [(&raw mut address).cast::<std::ffi::c_void>()];
+    let attribute = |id, words: [u32; 3]| {
+        let mut value = sys::CUlaunchAttributeValue { pad: [0; 64] };
+        value.clusterDim.x = words[0];
+        value.clusterDim.y = words[1];
+        value.clusterDim.z = words[2];
+        sys::CUlaunchAttribute { id, pad: [0; 4], value }
+    };
+    use sys::CUlaunchAttributeID as Id;
+    let mut launch = |mut attributes: [sys::CUlaunchAttribute; 2]| {
+        let configuration = sys::CUlaunchConfig {
+            gridDimX: 1,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: 128,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: 0,
+            hStream: stream.cu_stream(),
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: 2,
+        };
+        let (function, extra) = (function.cu_function(), std::ptr::null_mut());
+        // SAFETY: the kernel's parameter, and attributes that outlive the call
+        unsafe { sys::cuLaunchKernelEx(&configuration, function, parameters.as_mut_ptr(), extra) }
+    };
+    let overlap = attribute(Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, [1, 0, 0]);
+    let cluster = |words| attribute(Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, words);
+    assert_eq!(launch([overlap, cluster([1, 1, 1])]), Code::CUDA_SUCCESS);
+    let clustered = launch([overlap, cluster([2, 1, 1])]);
+    assert_eq!(clustered, Code::CUDA_ERROR_INVALID_CLUSTER_SIZE);
+    assert_eq!(stream.clone_dtoh(&out)?, reversed);
+    Ok(())
+}
+
+#[test]
 fn functions_say_what_they_need() -> Result<(), DriverError> {
     let (_mock, _alone) = begin(&[]);
     let context = context(0);

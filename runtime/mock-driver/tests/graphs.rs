@@ -431,6 +431,52 @@ fn graphs_are_built_by_hand() -> Result<(), DriverError> {
 }
 
 #[test]
+fn a_copy_of_an_executable_is_changed() -> Result<(), DriverError> {
+    let (_mock, _alone) = begin(&[]);
+    let context = context(0);
+    let stream = context.new_stream()?;
+    let data = stream.clone_htod(&[1_u32, 2, 3, 4])?;
+    let out = stream.alloc_zeros::<u32>(4)?;
+    stream.synchronize()?;
+    let (from, to) = (data.device_ptr(&stream).0, out.device_ptr(&stream).0);
+    // SAFETY: handles and memory of this test; structs are overwritten before they are read
+    unsafe {
+        stream.begin_capture(THREAD_LOCAL)?;
+        result::memcpy_dtod_async(to, from, 8, stream.cu_stream())?;
+        let graph = result::stream::end_capture(stream.cu_stream())?;
+        let mut parameters = sys::CUDA_GRAPH_INSTANTIATE_PARAMS {
+            flags: 0,
+            hUploadStream: std::ptr::null_mut(),
+            hErrNode_out: std::ptr::null_mut(),
+            result_out: sys::CUgraphInstantiateResult::CUDA_GRAPH_INSTANTIATE_ERROR,
+        };
+        let mut exec = std::ptr::null_mut();
+        sys::cuGraphInstantiateWithParams(&mut exec, graph, &mut parameters).result()?;
+        let success = sys::CUgraphInstantiateResult::CUDA_GRAPH_INSTANTIATE_SUCCESS;
+        assert_eq!(parameters.result_out, success);
+
+        let node = nodes(graph)[0];
+        let mut copy = std::mem::MaybeUninit::<sys::CUDA_MEMCPY3D>::uninit();
+        sys::cuGraphMemcpyNodeGetParams(node, copy.as_mut_ptr()).result()?;
+        let mut copy = copy.assume_init();
+        assert_eq!((copy.srcDevice, copy.dstDevice, copy.WidthInBytes), (from, to, 8));
+        (copy.srcDevice, copy.dstDevice) = (from + 8, to + 8);
+        let owner = context.cu_ctx();
+        sys::cuGraphExecMemcpyNodeSetParams(exec, node, &copy, owner).result()?;
+        result::graph::launch(exec, stream.cu_stream())?;
+        assert_eq!(stream.clone_dtoh(&out)?, [0, 0, 3, 4]);
+        // to the host it cannot go instead
+        let mut number = 0_u64;
+        copy.dstMemoryType = sys::CUmemorytype::CU_MEMORYTYPE_HOST;
+        copy.dstHost = (&raw mut number).cast();
+        let changed = sys::cuGraphExecMemcpyNodeSetParams(exec, node, &copy, owner);
+        assert_eq!(changed, Code::CUDA_ERROR_INVALID_VALUE);
+        result::graph::exec_destroy(exec)?;
+        result::graph::destroy(graph)
+    }
+}
+
+#[test]
 fn a_graph_that_outlives_its_memory_is_seen() -> Result<(), DriverError> {
     let (mock, _alone) = begin(&[]);
     let context = context(0);

@@ -317,6 +317,20 @@ fn pointers_are_known() -> Result<(), DriverError> {
     assert_eq!(get(Pointer::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, host as u64)?, 1);
     let stray = get(Pointer::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address + 100);
     assert_eq!(code(stray), Code::CUDA_ERROR_INVALID_VALUE);
+    let (mut kind, mut start) = (0_u32, 0_u64);
+    let mut wanted =
+        [Pointer::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, Pointer::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR];
+    let mut places = [(&raw mut kind).cast(), (&raw mut start).cast()];
+    let mut several = |address| {
+        let (wanted, places) = (wanted.as_mut_ptr(), places.as_mut_ptr());
+        // SAFETY: a place of its type for each
+        unsafe { sys::cuPointerGetAttributes(2, wanted, places, address) }.result()
+    };
+    several(address + 9)?;
+    assert_eq!((kind, start), (2, address));
+    // an address of nobody's is no error here
+    several(12)?;
+    assert_eq!((kind, start), (0, 0));
     // SAFETY: allocated above
     unsafe { result::free_host(host) }?;
     free(address)
