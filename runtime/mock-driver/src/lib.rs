@@ -38,6 +38,7 @@ mod door;
 mod driver;
 mod entries;
 mod lt;
+mod nccl;
 mod preload;
 mod stub;
 

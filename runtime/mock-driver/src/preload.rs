@@ -14,15 +14,16 @@ const LIBRARY: &str = "libstraightline_mock_driver.so";
 const CUDA: &str = "libcuda.so.1";
 /// Names under which programs look for what it has, beside its own. The first ones tried are those
 /// without a version: they have to be ours too, where the real libraries are installed.
-const STUBS: [&str; 3] = ["libcuda.so", "libcublasLt.so", "libcublasLt.so.13"];
+const STUBS: [&str; 5] =
+    ["libcuda.so", "libcublasLt.so", "libcublasLt.so.13", "libnccl.so", "libnccl.so.2"];
 
 /// Where the libraries are.
 #[derive(Clone, Debug)]
 pub struct Paths {
     /// The mock itself, as cargo built it.
     pub library: PathBuf,
-    /// A folder with `libcuda.so.1`, `libcuda.so`, `libcublasLt.so` and `libcublasLt.so.13`. A
-    /// process that is started with it in `LD_LIBRARY_PATH` uses the mock.
+    /// A folder with `libcuda.so.1`, `libcuda.so`, `libcublasLt.so`, `libcublasLt.so.13`,
+    /// `libnccl.so` and `libnccl.so.2`. A process that is started with it in `LD_LIBRARY_PATH` uses the mock.
     pub folder: PathBuf,
 }
 
@@ -246,7 +247,7 @@ impl Mock {
     /// - of an entry point (`cuLaunchKernel`): how often it was called, and `calls`: all of them
     /// - done since the last reset: `launches` of kernels by calls, `graph_launches`, `kernels` run
     ///   (those of graphs included), `instructions` of their threads, `copies`, `copied_bytes`,
-    ///   `fills`, `products` of cuBLASLt, `host_functions`
+    ///   `fills`, `products` of cuBLASLt, `collectives` of NCCL, `host_functions`
     /// - there now: `queued` tasks, `allocations`, `allocated_bytes`, `pinned_bytes`, `streams`,
     ///   `events`, `graphs`, `executables`, `modules`
     pub fn statistic(&self, name: &str) -> Option<u64> {

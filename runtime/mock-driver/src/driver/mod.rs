@@ -103,6 +103,8 @@ pub(crate) struct Counts {
     pub(crate) fills: u64,
     /// matrix products of cuBLASLt
     pub(crate) products: u64,
+    /// collectives of NCCL
+    pub(crate) collectives: u64,
     pub(crate) host_functions: u64,
 }
 
@@ -135,6 +137,8 @@ pub(crate) struct Driver {
     pub(crate) tasks: BTreeMap<u64, queue::Task>,
     pub(crate) allocations: BTreeMap<u64, memory::Allocation>,
     pub(crate) pinned: BTreeMap<usize, memory::Pinned>,
+    pub(crate) communicators: BTreeMap<Handle, crate::nccl::Communicator>,
+    pub(crate) cliques: BTreeMap<u64, crate::nccl::Clique>,
     pub(crate) counts: Counts,
     pub(crate) times: queue::Times,
     /// nanoseconds at which the work that runs now has arrived, as estimated
@@ -182,6 +186,8 @@ impl Driver {
             tasks: BTreeMap::new(),
             allocations: BTreeMap::new(),
             pinned: BTreeMap::new(),
+            communicators: BTreeMap::new(),
+            cliques: BTreeMap::new(),
             counts: Counts::default(),
             times: queue::Times::default(),
             clock: 0,
@@ -233,6 +239,7 @@ impl Driver {
             "copied_bytes" => counts.copied_bytes,
             "fills" => counts.fills,
             "products" => counts.products,
+            "collectives" => counts.collectives,
             "host_functions" => counts.host_functions,
             "queued" => self.tasks.len() as u64,
             "allocations" => self.allocations.len() as u64,
@@ -268,13 +275,23 @@ impl Session {
         result
     }
 
-    /// Waits until a task of another thread ends.
+    /// Waits until a task of another thread ends or comes.
     pub(crate) fn wait(&mut self) {
         if let Some(guard) = self.guard.take() {
             let mut guard = ENDED.wait(guard).unwrap_or_else(PoisonError::into_inner);
             guard.get_or_insert_with(Driver::new);
             self.guard = Some(guard);
         }
+    }
+
+    /// The same, for no longer than `limit`. `false` if nothing came.
+    pub(crate) fn wait_for(&mut self, limit: std::time::Duration) -> bool {
+        let Some(guard) = self.guard.take() else { return false };
+        let waited = ENDED.wait_timeout(guard, limit).unwrap_or_else(PoisonError::into_inner);
+        let (mut guard, timeout) = waited;
+        guard.get_or_insert_with(Driver::new);
+        self.guard = Some(guard);
+        !timeout.timed_out()
     }
 
     /// Wakes threads that wait for a task.

@@ -61,6 +61,11 @@ impl Session {
                 product.compute(self)
             }
             Work::Graph(nodes) => self.perform_graph(nodes),
+            Work::Collective(collective) => {
+                self.counts.collectives += 1;
+                self.clock += START;
+                collective.compute(self)
+            }
         }
     }
 

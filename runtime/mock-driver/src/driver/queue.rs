@@ -6,10 +6,11 @@
 
 use super::stream::{Kind, Stream};
 use super::work::Work;
-use super::{Driver, Order, Session, new_number};
+use super::{Driver, Failure, Order, Session, new_number};
 use crate::abi::Handle;
 use crate::code::{Code, Outcome};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// A piece of work in a queue.
 pub(crate) struct Task {
@@ -34,6 +35,8 @@ pub(crate) struct Times {
     host: u64,
 }
 
+/// How long a host waits for ranks that other threads may be about to bring.
+const RANKS_LIMIT: Duration = Duration::from_secs(10);
 /// Tasks whose ends are remembered.
 const REMEMBERED: usize = 4096;
 
@@ -80,7 +83,9 @@ impl Driver {
 
     /// Whether a task can run now.
     fn ready(&self, task: &Task) -> bool {
-        !task.running && !task.after.iter().any(|before| self.tasks.contains_key(before))
+        !task.running
+            && task.work.complete()
+            && !task.after.iter().any(|before| self.tasks.contains_key(before))
     }
 }
 
@@ -152,6 +157,11 @@ impl Session {
                     self.times.host = self.times.host.max(self.times.of(top));
                 }
                 Next::Running => self.wait(),
+                Next::Incomplete => {
+                    if !self.wait_for(RANKS_LIMIT) {
+                        self.abandon(top);
+                    }
+                }
                 Next::After(before) => path.push(before),
                 Next::Ready => {
                     let random = matches!(self.configuration.order, Order::Random(_));
@@ -169,7 +179,7 @@ impl Session {
         loop {
             match self.next_before(at) {
                 Next::Gone => return false,
-                Next::Running => return true,
+                Next::Running | Next::Incomplete => return true,
                 Next::After(before) => at = before,
                 Next::Ready => {
                     self.run(at);
@@ -186,7 +196,8 @@ impl Session {
         }
         match task.after.iter().find(|before| self.tasks.contains_key(before)) {
             Some(&before) => Next::After(before),
-            None => Next::Ready,
+            None if task.work.complete() => Next::Ready,
+            None => Next::Incomplete,
         }
     }
 
@@ -204,6 +215,20 @@ impl Session {
         } else {
             self.run_here(number);
         }
+    }
+
+    /// Gives up a collective that not all ranks call.
+    fn abandon(&mut self, number: u64) {
+        let Some(task) = self.tasks.remove(&number) else { return };
+        if let Work::Collective(collective) = &task.work {
+            let text = format!(
+                "NCCL's {:?} waits for rank {:?}, which does not call it",
+                collective.kind,
+                collective.missing()
+            );
+            self.fail(task.context, Failure { code: Code::LAUNCH_TIMEOUT, text });
+        }
+        self.announce();
     }
 
     fn run_here(&mut self, number: u64) {
@@ -278,6 +303,8 @@ enum Next {
     Gone,
     /// a thread is at it
     Running,
+    /// not all ranks have called it
+    Incomplete,
     /// this one has to run first
     After(u64),
     Ready,

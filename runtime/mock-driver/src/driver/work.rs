@@ -3,6 +3,7 @@
 use super::graph::Node;
 use crate::abi::{FillNode, Handle};
 use crate::lt::Product;
+use crate::nccl::Collective;
 use std::sync::Arc;
 
 /// One piece of work: what a task of a stream or a node of a graph does.
@@ -36,6 +37,8 @@ pub(crate) enum Work {
     },
     Product(Arc<Product>),
     Graph(Arc<Vec<Node>>),
+    /// NCCL's, shared by the streams of all ranks
+    Collective(Arc<Collective>),
 }
 
 /// A kernel with its parameters, copied when it was launched.
@@ -101,7 +104,7 @@ impl Work {
     /// `CUgraphNodeType`
     pub(crate) fn kind(&self) -> u32 {
         match self {
-            Work::Kernel(_) | Work::Product(_) => 0,
+            Work::Kernel(_) | Work::Product(_) | Work::Collective(_) => 0,
             Work::Copy(_) => 1,
             Work::Fill(_) => 2,
             Work::Host { .. } => 3,
@@ -111,6 +114,14 @@ impl Work {
             Work::Record { .. } => 7,
             Work::Allocate { .. } => 10,
             Work::Free { .. } => 11,
+        }
+    }
+
+    /// Whether all that take part have called it.
+    pub(crate) fn complete(&self) -> bool {
+        match self {
+            Work::Collective(collective) => collective.missing().is_empty(),
+            _ => true,
         }
     }
 
@@ -137,6 +148,7 @@ impl Work {
             Work::Free { .. } => "MEM_FREE",
             Work::Product(_) => "KERNEL (matrix product)",
             Work::Graph(_) => "GRAPH",
+            Work::Collective(_) => "KERNEL (collective)",
         }
     }
 }

@@ -43,6 +43,7 @@ pub(crate) fn find(name: &str) -> Option<usize> {
             pool::table(),
             stream::table(),
             crate::lt::table(),
+            crate::nccl::table(),
         ];
         tables.into_iter().flatten().map(|entry| (entry.name, entry.address)).collect()
     });
