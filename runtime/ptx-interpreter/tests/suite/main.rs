@@ -2,9 +2,12 @@
 //! The CUDA sources and their PTX are in `tests/kernels`.
 
 mod control;
+mod convert;
 mod coverage;
 mod device;
+mod faults;
 mod gemm;
+mod math;
 mod parallel;
 mod pointwise;
 mod rows;
