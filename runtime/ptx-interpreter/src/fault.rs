@@ -257,6 +257,18 @@ pub enum FaultKind {
         /// The index or address.
         target: u64,
     },
+    /// `assert` of CUDA C.
+    #[error("assertion `{message}` failed in {function}, {file}:{line}")]
+    Assertion {
+        /// What does not hold.
+        message: String,
+        /// The file of the CUDA source.
+        file: String,
+        /// Its line.
+        line: u32,
+        /// The function.
+        function: String,
+    },
     /// `trap`.
     #[error("the kernel trapped")]
     Trap,

@@ -495,6 +495,10 @@ impl<'m> Machine<'m> {
                 return Ok(Next::Choose);
             }
             Code::Trap => return trouble(active.trailing_zeros() as usize, FaultKind::Trap),
+            Code::AssertFail(arguments) => {
+                let lane = active.trailing_zeros() as usize;
+                return trouble(lane, self.assertion(warp, group, *arguments, lane));
+            }
             Code::Unsupported(instruction) => {
                 let instruction = instruction.to_string();
                 let lane = active.trailing_zeros() as usize;

@@ -62,3 +62,8 @@ extern "C" __global__ void deep(int* out, int depth);
 __device__ __noinline__ int descend(int depth) { volatile int here[64]; here[depth % 64] = depth; return depth == 0 ? 0 : descend(depth - 1) * 3 + here[depth % 64]; }
 extern "C" __global__ void deep(int* out, int depth) { out[threadIdx.x] = descend(depth); }
 extern "C" __global__ void exotic(int* out, int reach) { if (reach) asm volatile("wgmma.fence.sync.aligned;"); out[threadIdx.x] = 1; }
+extern "C" __device__ void __assertfail(const char*, const char*, unsigned, const char*, unsigned long);
+extern "C" __global__ void asserted(int* out, int most) {
+    if (int(threadIdx.x) >= most) __assertfail("thread < most", "faults.cu", 77, "asserted", 1);
+    out[threadIdx.x] = 1;
+}

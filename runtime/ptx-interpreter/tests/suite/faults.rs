@@ -253,3 +253,10 @@ fn an_instruction_that_is_not_known() {
     let instruction = "wgmma.fence.sync.aligned".to_owned();
     assert_eq!(fault.kind, FaultKind::Unsupported { instruction });
 }
+
+#[test]
+fn an_assertion() {
+    let fault = provoke(&of("asserted", 32), &out_and(32), &out_and(5));
+    let said = "assertion `thread < most` failed in asserted, faults.cu:77";
+    assert_eq!((fault.kind.to_string().as_str(), fault.thread), (said, [5, 0, 0]));
+}

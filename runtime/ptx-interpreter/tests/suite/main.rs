@@ -9,5 +9,6 @@ mod faults;
 mod gemm;
 mod math;
 mod parallel;
+mod parser;
 mod pointwise;
 mod rows;
