@@ -1,6 +1,6 @@
 use super::warp::{Group, Return, Warp, lanes};
 use super::{Machine, Next, Outcome, source, trouble};
-use crate::fault::FaultKind;
+use crate::fault::{Assertion, FaultKind};
 use crate::memory::POISON;
 use crate::number::LANES;
 use crate::program::{Call, Code, FUNCTION_WINDOW, Source, Target};
@@ -154,12 +154,12 @@ impl Machine<'_> {
             String::from_utf8_lossy(&rest[..end]).into_owned()
         };
         let [message, file, line, function] = arguments;
-        FaultKind::Assertion {
+        FaultKind::Assertion(Box::new(Assertion {
             message: text(read(message, 8)),
             file: text(read(file, 8)),
             line: read(line, 4) as u32,
             function: text(read(function, 8)),
-        }
+        }))
     }
 
     /// `ret`: to where each thread was called from, or out of the kernel.

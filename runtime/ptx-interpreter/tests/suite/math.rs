@@ -261,7 +261,7 @@ fn integers_of_32_bits() {
     };
     each("div_i32", &|x, y| if y == 0 { 0 } else { (x as i32).wrapping_div(y as i32) as u32 });
     each("rem_i32", &|x, y| if y == 0 { 0 } else { (x as i32).wrapping_rem(y as i32) as u32 });
-    each("div_u32", &|x, y| if y == 0 { 0 } else { x / y + x % y });
+    each("div_u32", &|x, y| x.checked_div(y).map_or(0, |quotient| quotient + x % y));
     each("high_i32", &|x, y| {
         let (x, y) = (x as i32, y as i32);
         let (wide_x, wide_y) = (i64::from(x), i64::from(y));
