@@ -110,6 +110,28 @@ pub enum Limit {
     SharedMemory,
 }
 
+/// An `assert` of CUDA C that failed.
+///
+/// ```
+/// use straightline_ptx_interpreter::Assertion;
+///
+/// let (message, file, function) = ("i < n".to_owned(), "k.cu".to_owned(), "k".to_owned());
+/// let assertion = Assertion { message, file, line: 7, function };
+/// assert_eq!(assertion.to_string(), "assertion `i < n` failed in k, k.cu:7");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("assertion `{message}` failed in {function}, {file}:{line}")]
+pub struct Assertion {
+    /// What does not hold.
+    pub message: String,
+    /// The file of the CUDA source.
+    pub file: String,
+    /// Its line.
+    pub line: u32,
+    /// The function.
+    pub function: String,
+}
+
 /// What is wrong in a [`Fault`].
 ///
 /// ```
@@ -257,6 +279,9 @@ pub enum FaultKind {
         /// The index or address.
         target: u64,
     },
+    /// `assert` of CUDA C.
+    #[error("{0}")]
+    Assertion(Box<Assertion>),
     /// `trap`.
     #[error("the kernel trapped")]
     Trap,

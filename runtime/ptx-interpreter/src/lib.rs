@@ -51,7 +51,7 @@ mod program;
 mod run;
 mod table;
 
-pub use fault::{Fault, FaultKind, Limit, RaceKind};
+pub use fault::{Assertion, Fault, FaultKind, Limit, RaceKind};
 pub use memory::{DeviceMemory, MemoryError, POISON};
 pub use module::{Kernel, Loaded, Module, Param, Variable};
 pub use parse::ParseError;

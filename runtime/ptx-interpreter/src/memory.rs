@@ -398,9 +398,9 @@ impl DeviceMemory {
         {
             return MemoryError::UseAfterFree { address, bytes, freed };
         }
-        let entry = |(&base, contents): (&u64, &Box<[u8]>)| (base, contents.len() as u64);
-        let below = self.live.range(..=address).next_back().map(entry);
-        let above = self.live.range(address..).next().map(entry);
+        let mut below = self.live.range(..=address).map(|(&base, held)| (base, held.len() as u64));
+        let mut above = self.live.range(address..).map(|(&base, held)| (base, held.len() as u64));
+        let (below, above) = (below.next_back(), above.next());
         let nearest = match (below, above) {
             (Some(low), Some(high)) => {
                 let past = address.saturating_sub(low.0 + low.1);

@@ -452,6 +452,8 @@ pub(crate) enum Code {
     Return,
     Exit,
     Trap,
+    /// Offsets in the frame of message, file, line and function.
+    AssertFail([u32; 4]),
     Active {
         into: Register,
     },

@@ -25,7 +25,7 @@ const SUPPORTED: &[(&str, &str)] = &[
     ("applypriority", "no effect"),
     (
         "atom",
-        "add min max and or xor exch cas inc dec; 32 and 64 bits, cas.b16; add f32 f64 f16 bf16 f16x2 bf16x2; global shared generic",
+        "add min max and or xor exch cas inc dec; 32 and 64 bits, cas.b16; add f32 f64 f16 bf16 f16x2 bf16x2; global shared generic; v2 v4 v8",
     ),
     ("bar", "sync arrive red.{popc,and,or} with and without a count of threads; warp.sync"),
     ("barrier", "as bar; cluster of one block"),
@@ -37,7 +37,10 @@ const SUPPORTED: &[(&str, &str)] = &[
     ("brev", "b32 b64"),
     ("brkpt", "as trap"),
     ("brx", "idx with .branchtargets"),
-    ("call", "functions with .param parameters, through pointers, recursive; not .extern ones"),
+    (
+        "call",
+        "functions with .param parameters, through pointers, recursive; of .extern ones assert, which is a fault, and printf, which prints nothing",
+    ),
     ("clz", "b32 b64"),
     ("cnot", "b16 b32 b64"),
     ("copysign", "f32 f64"),

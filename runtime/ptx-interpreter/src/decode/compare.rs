@@ -7,6 +7,9 @@ use crate::number::{Map3, Test, map3, test};
 use crate::parse::ast::Operand;
 use crate::program::{Code, Condition, Join, Predicate};
 
+/// How the result of a comparison is combined with a predicate.
+type Joined = Option<(Join, Condition)>;
+
 const COMPARISONS: &[&str] = &[
     "eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu",
     "geu", "num", "nan",
@@ -17,12 +20,12 @@ macro_rules! floating {
     ($comparison:expr, $t:ty, |$x:ident| $value:expr) => {
         match $comparison {
             "eq" => floating!(@ $t, |$x| $value, |x, y| x == y),
-            "ne" => floating!(@ $t, |$x| $value, |x, y| x < y || x > y),
+            "ne" => floating!(@ $t, |$x| $value, |x, y| x != y && !x.is_nan() && !y.is_nan()),
             "lt" => floating!(@ $t, |$x| $value, |x, y| x < y),
             "le" => floating!(@ $t, |$x| $value, |x, y| x <= y),
             "gt" => floating!(@ $t, |$x| $value, |x, y| x > y),
             "ge" => floating!(@ $t, |$x| $value, |x, y| x >= y),
-            "equ" => floating!(@ $t, |$x| $value, |x, y| !(x < y || x > y)),
+            "equ" => floating!(@ $t, |$x| $value, |x, y| x == y || x.is_nan() || y.is_nan()),
             "neu" => floating!(@ $t, |$x| $value, |x, y| x != y),
             "ltu" => floating!(@ $t, |$x| $value, |x, y| !(x >= y)),
             "leu" => floating!(@ $t, |$x| $value, |x, y| !(x > y)),
@@ -108,10 +111,7 @@ impl<'a> Decoder<'a, '_, '_> {
         }
     }
 
-    fn comparison_and_join(
-        &mut self,
-        op: &Op<'a, '_>,
-    ) -> Result<(&'a str, Option<(Join, Condition)>), Reject> {
+    fn comparison_and_join(&mut self, op: &Op<'a, '_>) -> Result<(&'a str, Joined), Reject> {
         let mut known = COMPARISONS.to_vec();
         known.extend(["and", "or", "xor", "ftz"]);
         op.only(&known)?;

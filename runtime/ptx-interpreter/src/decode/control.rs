@@ -83,7 +83,17 @@ impl<'a> Decoder<'a, '_, '_> {
         let target = match self.linker.names.get(name) {
             Some(&index) => {
                 let function = &self.linker.file.functions[index];
-                if function.entry || function.body.is_none() {
+                if function.body.is_none() && !function.entry {
+                    return match (*name, arguments.as_slice()) {
+                        ("__assertfail", &[message, file, line, function, _]) => {
+                            Ok(Code::AssertFail([message, file, line, function]))
+                        }
+                        // nothing is printed
+                        ("vprintf", _) => Ok(Code::Nothing),
+                        _ => unsupported(),
+                    };
+                }
+                if function.entry {
                     return unsupported();
                 }
                 if (function.params.len(), function.results.len())

@@ -6,8 +6,8 @@ use crate::number::narrow::{from_bf16, from_f16, to_bf16, to_f16};
 use crate::number::{Map2, Scalar, map1, map2, scalar};
 use crate::parse::ast::{Number, Operand};
 use crate::program::{
-    Access, AsyncCopy, Atomic, Code, LOCAL_WINDOW, PARAM_WINDOW, Register, SHARED_WINDOW, Source,
-    Space,
+    Access, Address, AsyncCopy, Atomic, Code, LOCAL_WINDOW, PARAM_WINDOW, Register, SHARED_WINDOW,
+    Source, Space,
 };
 
 /// Modifiers of loads and stores that change nothing here: order, scope, caches.
@@ -202,7 +202,10 @@ impl<'a> Decoder<'a, '_, '_> {
         const OPERATIONS: &[&str] =
             &["add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"];
         let known = |modifier: &&str| {
-            is_hint(modifier) || space(modifier).is_some() || OPERATIONS.contains(modifier)
+            is_hint(modifier)
+                || space(modifier).is_some()
+                || OPERATIONS.contains(modifier)
+                || matches!(*modifier, "v2" | "v4" | "v8")
         };
         let name = op.modifiers.iter().find(|modifier| OPERATIONS.contains(modifier));
         let (true, Some(name)) = (op.modifiers.iter().all(known), name) else {
@@ -211,16 +214,35 @@ impl<'a> Decoder<'a, '_, '_> {
         let (kind, space) = (op.kind()?, space_of(op));
         let combine = operation(name, kind)?;
         let at = usize::from(op.name == "atom");
-        let into = if at == 1 { self.register_or_none(op.operand(0)?)? } else { None };
+        let values = self.sources(op.operand(at + 1)?, kind)?;
+        let into: Vec<Option<Register>> = match op.operand(0)? {
+            Operand::Vector(parts) if at == 1 => {
+                parts.iter().map(|part| self.register_or_none(part)).collect::<Result<_, _>>()?
+            }
+            single if at == 1 => vec![self.register_or_none(single)?],
+            _ => vec![None; values.len()],
+        };
         let address = self.address(op.operand(at)?, space)?;
-        let value = self.source(op.operand(at + 1)?, kind)?;
         let swap = match *name {
             "cas" => Some(self.source(op.operand(at + 2)?, kind)?),
             _ => None,
         };
         let bytes = kind.bits() / 8;
         self.note_width(space, bytes);
-        Ok(Code::Atomic(Box::new(Atomic { address, bytes, combine, swap, into, value })))
+        if into.len() != values.len() {
+            return Err(Reject::wrong("a vector of as many values", op.name));
+        }
+        // the elements of a vector are atomic one by one
+        let mut last = Code::Nothing;
+        for (index, (&value, &into)) in values.iter().zip(&into).enumerate() {
+            if index > 0 {
+                self.push(self.guard, last);
+            }
+            let offset = address.offset.wrapping_add(index as i64 * i64::from(bytes));
+            let address = Address { offset, ..address };
+            last = Code::Atomic(Box::new(Atomic { address, bytes, combine, swap, into, value }));
+        }
+        Ok(last)
     }
 
     fn convert_address(&mut self, op: &Op<'a, '_>) -> Decoded {

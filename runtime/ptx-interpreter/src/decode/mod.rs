@@ -18,7 +18,7 @@ use std::collections::HashMap;
 
 use self::op::{Op, Reject, Type};
 use self::scope::{Binding, Scopes};
-use crate::parse::ast::{File, Function, Number, Operand, Place, Span, Statement};
+use crate::parse::ast::{File, Function, Instruction, Number, Operand, Place, Span, Statement};
 use crate::parse::{ParseError, error_at};
 use crate::program::{
     Address, Code, Condition, Constant, Frame, Guard, Inst, Predicate, Program, Register, Source,
@@ -158,6 +158,7 @@ impl<'a, 'f> Linker<'a, 'f> {
             scopes,
             scope: 0,
             span: Span::default(),
+            guard: Guard::Always,
         };
         decoder.body(body)?;
         let Decoder { mut frame, scopes, labels, linker, .. } = decoder;
@@ -191,6 +192,8 @@ struct Decoder<'a, 'f, 'l> {
     /// Where each label stands.
     labels: Vec<Option<u32>>,
     span: Span,
+    /// That of the instruction.
+    guard: Guard,
 }
 
 impl<'a> Decoder<'a, '_, '_> {
@@ -210,41 +213,38 @@ impl<'a> Decoder<'a, '_, '_> {
                 }
                 Statement::Instruction(instruction, span) => {
                     self.span = *span;
-                    let op = Op::new(instruction.mnemonic, &instruction.operands);
-                    let decoded = self.instruction(&op);
-                    let guard = match instruction.guard {
-                        None => Ok(Guard::Always),
-                        Some((name, negated)) => self.predicate_named(name).map(|predicate| {
-                            if negated { Guard::Unless(predicate) } else { Guard::If(predicate) }
-                        }),
-                    };
-                    let code = match decoded {
-                        Err(Reject::Unsupported) => {
-                            Ok(Code::Unsupported(instruction.mnemonic.into()))
-                        }
-                        decoded => decoded,
-                    };
-                    match (guard, code) {
-                        (Ok(guard), Ok(code)) => self.push(guard, code),
-                        (Err(Reject::Wrong { expected, found }), _)
-                        | (_, Err(Reject::Wrong { expected, found })) => {
-                            return Err(error_at(
-                                self.linker.source,
-                                span.start,
-                                &expected,
-                                &found,
-                            ));
-                        }
-                        _ => {
-                            self.push(Guard::Always, Code::Unsupported(instruction.mnemonic.into()))
-                        }
-                    }
+                    self.statement(instruction)?;
                 }
                 _ => {}
             }
         }
         // a body may end without `ret`
         self.push(Guard::Always, Code::Return);
+        Ok(())
+    }
+
+    fn statement(&mut self, instruction: &Instruction<'a>) -> Result<(), ParseError> {
+        let op = Op::new(instruction.mnemonic, &instruction.operands);
+        let guarded = match instruction.guard {
+            None => Ok(Guard::Always),
+            Some((name, negated)) => self.predicate_named(name).map(|predicate| match negated {
+                true => Guard::Unless(predicate),
+                false => Guard::If(predicate),
+            }),
+        };
+        let decoded = guarded.and_then(|guard| {
+            self.guard = guard;
+            self.instruction(&op)
+        });
+        match decoded {
+            Ok(code) => self.push(self.guard, code),
+            Err(Reject::Unsupported) => {
+                self.push(self.guard, Code::Unsupported(instruction.mnemonic.into()));
+            }
+            Err(Reject::Wrong { expected, found }) => {
+                return Err(error_at(self.linker.source, self.span.start, &expected, &found));
+            }
+        }
         Ok(())
     }
 

@@ -58,7 +58,7 @@ impl Order {
             WarpOrder::Reverse => count - 1 - number,
             // a step that has no factor in common with the count
             WarpOrder::Shuffled(seed) => {
-                let mut step = seed % count.max(1) | 1;
+                let mut step = (seed % count.max(1)) | 1;
                 while common_factor(step, count) != 1 {
                     step += 2;
                 }

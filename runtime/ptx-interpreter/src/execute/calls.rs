@@ -1,6 +1,6 @@
 use super::warp::{Group, Return, Warp, lanes};
 use super::{Machine, Next, Outcome, source, trouble};
-use crate::fault::FaultKind;
+use crate::fault::{Assertion, FaultKind};
 use crate::memory::POISON;
 use crate::number::LANES;
 use crate::program::{Call, Code, FUNCTION_WINDOW, Source, Target};
@@ -129,6 +129,37 @@ impl Machine<'_> {
         }
         *group = inner;
         Ok(Next::Choose)
+    }
+
+    /// `assert` of CUDA C: its message and place are texts in global memory.
+    pub(super) fn assertion(
+        &self,
+        warp: &Warp,
+        group: &Group,
+        arguments: [u32; 4],
+        lane: usize,
+    ) -> FaultKind {
+        let read = |offset: u32, bytes: usize| {
+            let at = (group.local + offset) as usize;
+            let mut value = [0; 8];
+            if let Some(from) = warp.local[lane].get(at..at + bytes) {
+                value[..bytes].copy_from_slice(from);
+            }
+            u64::from_le_bytes(value)
+        };
+        let text = |address: u64| {
+            let (base, bytes) = self.memory.around(address).unwrap_or((address, &[]));
+            let rest = bytes.get((address - base) as usize..).unwrap_or(&[]);
+            let end = rest.iter().position(|&byte| byte == 0).unwrap_or(rest.len());
+            String::from_utf8_lossy(&rest[..end]).into_owned()
+        };
+        let [message, file, line, function] = arguments;
+        FaultKind::Assertion(Box::new(Assertion {
+            message: text(read(message, 8)),
+            file: text(read(file, 8)),
+            line: read(line, 4) as u32,
+            function: text(read(function, 8)),
+        }))
     }
 
     /// `ret`: to where each thread was called from, or out of the kernel.

@@ -56,19 +56,66 @@ struct Element<'a> {
 }
 
 impl Element<'_> {
+    fn extend(&self, value: u64) -> u64 {
+        let unused = 64 - 8 * self.bytes;
+        if self.signed { ((value << unused) as i64 >> unused) as u64 } else { value }
+    }
+
     #[inline(always)]
     fn take(&self, warp: &mut [Lanes], lane: usize, data: &[u8], at: usize) {
         for (index, register) in self.registers.iter().enumerate() {
             if let Some(register) = register {
-                let mut value = number(data, at + index * self.bytes as usize, self.bytes);
-                if self.signed {
-                    let unused = 64 - 8 * self.bytes;
-                    value = ((value << unused) as i64 >> unused) as u64;
-                }
-                warp[(self.base + register) as usize][lane] = value;
+                let value = number(data, at + index * self.bytes as usize, self.bytes);
+                warp[(self.base + register) as usize][lane] = self.extend(value);
             }
         }
     }
+
+    /// All lanes at once, at offsets that are known to be inside.
+    fn gather(&self, warp: &mut [Lanes], data: &[u8], offsets: &Lanes, active: u32) {
+        for (index, register) in self.registers.iter().enumerate() {
+            let Some(register) = register else { continue };
+            let at = index * self.bytes as usize;
+            let mut out = match self.bytes {
+                4 => each(data, offsets, at, |bytes| u32::from_le_bytes(bytes).into()),
+                8 => each(data, offsets, at, u64::from_le_bytes),
+                2 => each(data, offsets, at, |bytes| u16::from_le_bytes(bytes).into()),
+                _ => each(data, offsets, at, |[byte]: [u8; 1]| byte.into()),
+            };
+            if self.signed {
+                out = out.map(|value| self.extend(value));
+            }
+            assign(&mut warp[(self.base + register) as usize], &out, active);
+        }
+    }
+}
+
+#[inline(always)]
+fn each<const N: usize>(
+    data: &[u8],
+    offsets: &Lanes,
+    at: usize,
+    number: impl Fn([u8; N]) -> u64,
+) -> Lanes {
+    offsets.map(|offset| {
+        let bytes = data.get(offset as usize + at..).and_then(|data| data.first_chunk());
+        bytes.map_or(0, |bytes| number(*bytes))
+    })
+}
+
+/// The offsets of the active lanes from a base, if all are aligned and inside; of the others 0.
+#[inline(always)]
+fn inside(addresses: &Lanes, base: u64, active: u32, bytes: u32, size: u64) -> Option<Lanes> {
+    let (mut offsets, mut largest, mut bits) = ([0; LANES], 0, 0);
+    for lane in 0..LANES {
+        let mask = 0u64.wrapping_sub(u64::from(active >> lane & 1));
+        let offset = addresses[lane].wrapping_sub(base) & mask;
+        offsets[lane] = offset;
+        largest = offset.max(largest);
+        bits |= offset;
+    }
+    let aligned = bits & u64::from(bytes - 1) == 0;
+    (aligned && largest.checked_add(bytes.into()).is_some_and(|end| end <= size)).then_some(offsets)
 }
 
 impl Machine<'_> {
@@ -145,6 +192,23 @@ impl Machine<'_> {
             match space {
                 Space::Shared => {
                     machine.statistics.shared_loads += u64::from(mask.count_ones());
+                    if let Some(offsets) = inside(at, 0, mask, total, machine.shared.size()) {
+                        if machine.shared.checks() {
+                            for lane in lanes(mask) {
+                                let user = machine.user(warp, lane, pc, access.strong);
+                                if let Err(kind) = machine.shared.note_read(user, at[lane], total) {
+                                    return trouble(lane, kind);
+                                }
+                            }
+                        }
+                        element.gather(
+                            &mut warp.registers,
+                            machine.shared.contents(),
+                            &offsets,
+                            mask,
+                        );
+                        return Ok(());
+                    }
                     for lane in lanes(mask) {
                         let user = machine.user(warp, lane, pc, access.strong);
                         match machine.shared.read(user, at[lane], total) {
@@ -164,6 +228,12 @@ impl Machine<'_> {
                 }
                 Space::Param => {
                     let params = machine.launch.params;
+                    if access.address.base.is_none() {
+                        let lane = mask.trailing_zeros() as usize;
+                        check_param(params.len(), lane, at[lane], total)?;
+                        element.gather(&mut warp.registers, params, at, mask);
+                        return Ok(());
+                    }
                     for lane in lanes(mask) {
                         let start = check_param(params.len(), lane, at[lane], total)?;
                         element.take(&mut warp.registers, lane, params, start);
@@ -189,7 +259,12 @@ impl Machine<'_> {
         self.statistics.global_loads += lanes_active;
         self.statistics.bytes_loaded += lanes_active * u64::from(total);
         self.statistics.widest_load = self.statistics.widest_load.max(total);
-        let (mut base, mut data) = (u64::MAX, &[][..]);
+        let first = addresses[active.trailing_zeros() as usize];
+        let (mut base, mut data) = self.memory.around(first).unwrap_or((u64::MAX, &[]));
+        if let Some(offsets) = inside(addresses, base, active, total, data.len() as u64) {
+            element.gather(&mut warp.registers, data, &offsets, active);
+            return Ok(());
+        }
         for lane in lanes(active) {
             let address = addresses[lane];
             if address & u64::from(total - 1) != 0 {
@@ -281,6 +356,19 @@ impl Machine<'_> {
         self.statistics.global_stores += lanes_active;
         self.statistics.bytes_stored += lanes_active * u64::from(total);
         self.statistics.widest_store = self.statistics.widest_store.max(total);
+        let first = addresses[active.trailing_zeros() as usize];
+        if let Some((base, data)) = self.memory.around_mut(first)
+            && let Some(offsets) = inside(addresses, base, active, total, data.len() as u64)
+        {
+            for (index, &value) in access.values.iter().enumerate() {
+                let values = source(&warp.registers, &self.constants, group, value);
+                let at = index * bytes as usize;
+                for lane in lanes(active) {
+                    place(data, offsets[lane] as usize + at, bytes, values[lane]);
+                }
+            }
+            return Ok(());
+        }
         for lane in lanes(active) {
             let address = addresses[lane];
             if address & u64::from(total - 1) != 0 {
@@ -450,7 +538,7 @@ fn check_local(size: usize, lane: usize, offset: u64, bytes: u32) -> Outcome<usi
     if offset.checked_add(bytes.into()).is_none_or(|end| end > size as u64) {
         return trouble(lane, FaultKind::LocalOutOfBounds { offset, bytes, size: size as u64 });
     }
-    if !offset.is_multiple_of(bytes.into()) {
+    if offset & u64::from(bytes - 1) != 0 {
         return trouble(lane, FaultKind::Misaligned { address: offset, bytes });
     }
     Ok(offset as usize)

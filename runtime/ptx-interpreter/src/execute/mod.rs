@@ -245,12 +245,12 @@ impl<'m> Machine<'m> {
         };
         let lane = first.mask.trailing_zeros() as usize;
         let kind = if at_barrier(&first) {
-            let other = warp.groups.iter().find(|group| *group != first).unwrap_or(first);
-            let thread = warp.index * LANES as u32 + other.mask.trailing_zeros();
-            FaultKind::DivergentBarrier {
-                other_thread: [thread, 0, 0],
-                other_line: other.pc as usize,
-            }
+            let (mask, other_line) = match warp.groups.iter().find(|group| *group != first) {
+                Some(other) => (other.mask, other.pc as usize),
+                None => (warp.exited, usize::MAX),
+            };
+            let thread = warp.index * LANES as u32 + mask.trailing_zeros();
+            FaultKind::DivergentBarrier { other_thread: [thread, 0, 0], other_line }
         } else {
             let mask = self.required(warp, first, lane);
             FaultKind::DivergentShuffle { mask, active: first.mask }
@@ -495,6 +495,10 @@ impl<'m> Machine<'m> {
                 return Ok(Next::Choose);
             }
             Code::Trap => return trouble(active.trailing_zeros() as usize, FaultKind::Trap),
+            Code::AssertFail(arguments) => {
+                let lane = active.trailing_zeros() as usize;
+                return trouble(lane, self.assertion(warp, group, *arguments, lane));
+            }
             Code::Unsupported(instruction) => {
                 let instruction = instruction.to_string();
                 let lane = active.trailing_zeros() as usize;

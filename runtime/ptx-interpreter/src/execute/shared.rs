@@ -37,8 +37,9 @@ struct Granule {
 pub(super) struct Shared {
     bytes: Vec<u8>,
     granules: Vec<Granule>,
-    /// Bytes of a granule.
+    /// Bytes of a granule, and their logarithm.
     granule: u64,
+    shift: u32,
     time: Vec<u32>,
     /// By warp and other warp.
     known: Vec<u32>,
@@ -52,10 +53,20 @@ impl Shared {
             bytes: vec![POISON; bytes],
             granules: vec![Granule::default(); granules],
             granule: granule.into(),
+            shift: granule.trailing_zeros(),
             time: vec![1; warps],
             known: vec![0; warps * warps],
             pending: 0,
         }
+    }
+
+    /// Whether accesses are noted.
+    pub(super) fn checks(&self) -> bool {
+        !self.granules.is_empty()
+    }
+
+    pub(super) fn contents(&self) -> &[u8] {
+        &self.bytes
     }
 
     pub(super) fn size(&self) -> u64 {
@@ -101,11 +112,13 @@ impl Shared {
         self.time[warp] += 1;
     }
 
+    #[inline(always)]
     pub(super) fn check(&self, offset: u64, bytes: u32) -> Result<usize, FaultKind> {
         if offset.checked_add(bytes.into()).is_none_or(|end| end > self.size()) {
             return Err(FaultKind::SharedOutOfBounds { offset, bytes, size: self.size() });
         }
-        if !offset.is_multiple_of(bytes.into()) {
+        // a power of two
+        if offset & u64::from(bytes - 1) != 0 {
             return Err(FaultKind::Misaligned { address: offset, bytes });
         }
         Ok(offset as usize)
@@ -180,12 +193,14 @@ impl Shared {
         self.write(user, offset, from)
     }
 
+    #[inline(always)]
     fn range(&self, offset: u64, bytes: u32) -> std::ops::Range<usize> {
-        let first = (offset / self.granule) as usize;
-        let end = (offset + u64::from(bytes)).div_ceil(self.granule) as usize;
+        let first = (offset >> self.shift) as usize;
+        let end = ((offset + u64::from(bytes - 1)) >> self.shift) as usize + 1;
         first..end
     }
 
+    #[inline(always)]
     fn record(&self, user: User) -> Record {
         Record {
             time: self.time[user.thread as usize / 32],
@@ -216,7 +231,14 @@ impl Shared {
         Ok(())
     }
 
-    fn note_read(&mut self, user: User, offset: u64, bytes: u32) -> Result<(), FaultKind> {
+    /// Notes what a read uses: its range has been checked.
+    #[inline(always)]
+    pub(super) fn note_read(
+        &mut self,
+        user: User,
+        offset: u64,
+        bytes: u32,
+    ) -> Result<(), FaultKind> {
         let now = self.record(user);
         for index in self.range(offset, bytes) {
             self.pending(index)?;
@@ -224,19 +246,12 @@ impl Shared {
             if self.races(granule.write, now) {
                 return Err(self.race(RaceKind::ReadAfterWrite, index, granule.write));
             }
+            // of another warp rather than of this one, since more threads race with it
             let [first, second] = granule.reads;
-            let warp = |record: Record| record.thread / 32;
-            let slot = if first.time == 0 || first.thread == now.thread || !self.races(first, now) {
-                0
-            } else if warp(first) == warp(now)
-                && warp(second) != warp(now)
-                && second.time != 0
-                && self.races(second, now)
-            {
-                0
-            } else {
-                1
-            };
+            let spent = |read: Record| !self.races(read, now);
+            let of_warp = |read: Record| read.thread / 32 == now.thread / 32;
+            let keeps = !spent(first) && (!of_warp(first) || spent(second) || of_warp(second));
+            let slot = usize::from(keeps);
             self.granules[index].reads[slot] = now;
         }
         Ok(())

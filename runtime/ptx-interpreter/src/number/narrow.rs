@@ -98,7 +98,7 @@ impl Format {
         let fields = bits & self.nan();
         let negative = bits >> (self.exponent + self.mantissa) & 1 == 1;
         let infinity = self.largest() + 1;
-        let value = if fields > self.largest() && !(fields == infinity && !self.finite) {
+        let value = if fields > self.largest() && (self.finite || fields != infinity) {
             return f32::NAN;
         } else if fields == infinity {
             f32::INFINITY

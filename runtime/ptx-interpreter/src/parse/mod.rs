@@ -399,11 +399,10 @@ impl<'a> Parser<'a> {
         if self.peek().kind == Kind::Word {
             let generic = self.take("generic") && self.expect("(").is_ok();
             let name = self.name()?;
-            let offset = self.offset()?;
             if generic {
                 self.expect(")")?;
             }
-            into.push(Initial::Symbol(*at, name, offset));
+            into.push(Initial::Symbol(*at, name, self.offset()?));
         } else {
             let bits = match self.number()? {
                 Number::Integer(bits) | Number::Double(bits) => bits,

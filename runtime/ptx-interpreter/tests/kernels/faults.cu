@@ -1,6 +1,6 @@
 // Kernels with a mistake that a parameter switches on.
 extern "C" __global__ void past_the_end(float* out, int count, int by) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < count) out[i + by] = i; }
-extern "C" __global__ void read_past(float* out, const float* __restrict__ in, int by) { out[threadIdx.x] = in[threadIdx.x + by]; }
+extern "C" __global__ void read_past(float* out, const float* __restrict__ in, int by) { out[threadIdx.x] = in[int(threadIdx.x) + by]; }
 extern "C" __global__ void misaligned(float4* out, const char* in, int by) { out[threadIdx.x] = *reinterpret_cast<const float4*>(in + by + 16 * threadIdx.x); }
 extern "C" __global__ void shared_overrun(float* out, int by) { extern __shared__ float s[]; s[threadIdx.x + by] = threadIdx.x; __syncthreads(); out[threadIdx.x] = s[threadIdx.x + by]; }
 extern "C" __global__ void neighbours(int* out, int synchronize) {
@@ -59,6 +59,11 @@ extern "C" __global__ void local_overrun(int* out, int by) {
 }
 extern "C" __global__ void stopped(int* out, int stop) { if (stop && threadIdx.x == 3) __trap(); out[threadIdx.x] = 1; }
 extern "C" __global__ void deep(int* out, int depth);
-__device__ __noinline__ int descend(int depth) { volatile int here[64]; here[depth % 64] = depth; return depth == 0 ? 0 : here[depth % 64] + descend(depth - 1); }
+__device__ __noinline__ int descend(int depth) { volatile int here[64]; here[depth % 64] = depth; return depth == 0 ? 0 : descend(depth - 1) * 3 + here[depth % 64]; }
 extern "C" __global__ void deep(int* out, int depth) { out[threadIdx.x] = descend(depth); }
 extern "C" __global__ void exotic(int* out, int reach) { if (reach) asm volatile("wgmma.fence.sync.aligned;"); out[threadIdx.x] = 1; }
+extern "C" __device__ void __assertfail(const char*, const char*, unsigned, const char*, unsigned long);
+extern "C" __global__ void asserted(int* out, int most) {
+    if (int(threadIdx.x) >= most) __assertfail("thread < most", "faults.cu", 77, "asserted", 1);
+    out[threadIdx.x] = 1;
+}

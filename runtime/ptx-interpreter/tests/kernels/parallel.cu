@@ -130,3 +130,8 @@ extern "C" __global__ void spin(int* lock, int* counter, int* flag) {
     if (threadIdx.x == 0) while (*(volatile int*)flag == 0) { }
     if (threadIdx.x == 95) atomicExch(flag, 1);
 }
+extern "C" __global__ void atomic_vectors(float2* pair, float4* four) {
+    atomicAdd(pair, make_float2(1.0f, 2.0f));
+    float4 old = atomicAdd(four, make_float4(1.0f, 2.0f, 3.0f, 4.0f));
+    if (old.x == 7.0f) pair[1] = make_float2(old.y, old.w);
+}

@@ -155,3 +155,24 @@ pub(crate) fn error(ours: impl IntoIterator<Item = f64>, reference: &[f64]) -> f
         |worst, difference| if difference.is_nan() { f64::INFINITY } else { worst.max(difference) },
     ) / largest
 }
+
+/// Rounds to odd, so that a second rounding to fewer bits gives what one would.
+fn odd(value: f64) -> f32 {
+    let near = value as f32;
+    let bits = near.to_bits();
+    if f64::from(near) == value || value.is_nan() || bits & 1 == 1 {
+        near
+    } else if f64::from(near).abs() > value.abs() {
+        f32::from_bits(bits - 1)
+    } else {
+        f32::from_bits(bits + 1)
+    }
+}
+
+pub(crate) fn to_f16(value: f64) -> half::f16 {
+    half::f16::from_f32(odd(value))
+}
+
+pub(crate) fn to_bf16(value: f64) -> half::bf16 {
+    half::bf16::from_f32(odd(value))
+}

@@ -1,6 +1,6 @@
 use half::{bf16, f16};
 
-use crate::device::{Device, ORDERS, Random, args, error, x};
+use crate::device::{Device, ORDERS, Random, args, error, to_bf16, to_f16, x};
 
 const GEMM: &str = include_str!("../kernels/gemm.ptx");
 
@@ -39,7 +39,7 @@ fn tiles_in_shared_memory() {
 fn tensor_cores_with_asynchronous_copies() {
     let (m, n, k) = (32, 24, 80);
     let mut random = Random::new(11);
-    let mut draw = |count| (0..count).map(|_| bf16::from_f64(random.unit())).collect::<Vec<_>>();
+    let mut draw = |count| (0..count).map(|_| to_bf16(random.unit())).collect::<Vec<_>>();
     let (a, b) = (draw(m * k), draw(n * k));
     let wide = |values: &[bf16]| values.iter().map(|value| value.to_f64()).collect::<Vec<_>>();
     let reference = product(&wide(&a), &transposed(&wide(&b), k, n), m, n, k);
@@ -72,7 +72,7 @@ fn tensor_cores_round_to_tf32() {
 #[test]
 fn matrices_are_transposed_on_their_way() {
     let mut random = Random::new(13);
-    let mut draw = |count| (0..count).map(|_| f16::from_f64(random.unit())).collect::<Vec<_>>();
+    let mut draw = |count| (0..count).map(|_| to_f16(random.unit())).collect::<Vec<_>>();
     let (a, b) = (draw(256), draw(128));
     let wide = |values: &[f16]| values.iter().map(|value| value.to_f64()).collect::<Vec<_>>();
     let reference = product(&wide(&a), &wide(&b), 16, 8, 16);

@@ -197,3 +197,12 @@ fn threads_that_spin_get_on() {
         assert_eq!(device.download::<u32>(counter, 1), [96]);
     }
 }
+
+#[test]
+fn vectors_are_added_atomically() {
+    let mut device = Device::new(PARALLEL);
+    let (pair, four) = (device.upload(&[0f32; 4]), device.upload(&[0f32; 4]));
+    device.run("atomic_vectors", x(1), x(64), &args().with(pair).with(four));
+    assert_eq!(device.download::<f32>(pair, 4), [64.0, 128.0, 14.0, 28.0]);
+    assert_eq!(device.download::<f32>(four, 4), [64.0, 128.0, 192.0, 256.0]);
+}

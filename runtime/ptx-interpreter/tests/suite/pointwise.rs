@@ -1,6 +1,6 @@
 use half::bf16;
 
-use crate::device::{Device, ORDERS, Random, args, error, x};
+use crate::device::{Device, ORDERS, Random, args, error, to_bf16, x};
 
 const POINTWISE: &str = include_str!("../kernels/pointwise.ptx");
 
@@ -26,7 +26,7 @@ fn axpy_in_vectors_of_four() {
 fn silu_in_vectors_of_eight_halves() {
     let count = 333;
     let mut random = Random::new(4);
-    let input: Vec<bf16> = (0..8 * count).map(|_| bf16::from_f64(8.0 * random.unit())).collect();
+    let input: Vec<bf16> = (0..8 * count).map(|_| to_bf16(8.0 * random.unit())).collect();
     let wide = input.iter().map(|value| value.to_f64());
     let reference: Vec<f64> = wide.map(|value| value / (1.0 + (-value).exp())).collect();
     for order in ORDERS {
@@ -85,16 +85,16 @@ fn bytes_and_comparisons() {
 #[test]
 fn pairs_of_bfloat16_round_once_each() {
     let mut random = Random::new(7);
-    let mut draw = || (0..2000).map(|_| bf16::from_f64(random.unit())).collect::<Vec<_>>();
+    let mut draw = || (0..2000).map(|_| to_bf16(random.unit())).collect::<Vec<_>>();
     let (left, right) = (draw(), draw());
     let mut device = Device::new(POINTWISE);
     let (a, b, out) = (device.upload(&left), device.upload(&right), device.allocate::<bf16>(2000));
     device.run("add_bf16x2", x(8), x(128), &args().with(out).with(a).with(b).with(1000u32));
     let each = left.iter().zip(&right).map(|(a, b)| {
         let (a, b) = (a.to_f64(), b.to_f64());
-        let square = bf16::from_f64(b * b).to_f64();
+        let square = to_bf16(b * b).to_f64();
         // products and sums of bfloat16 numbers of like size are exact in double precision
-        bf16::from_f64(a * b + bf16::from_f64(a + square).to_f64())
+        to_bf16(a * b + to_bf16(a + square).to_f64())
     });
     let expected: Vec<bf16> = each.collect();
     assert_eq!(device.download::<bf16>(out, 2000), expected);

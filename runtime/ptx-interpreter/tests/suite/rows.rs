@@ -1,6 +1,6 @@
 use half::bf16;
 
-use crate::device::{Device, ORDERS, Random, args, error, x};
+use crate::device::{Device, ORDERS, Random, args, error, to_bf16, x};
 
 const SOFTMAX: &str = include_str!("../kernels/softmax.ptx");
 
@@ -14,8 +14,7 @@ fn softmax(row: &[f64]) -> Vec<f64> {
 fn softmax_of_bfloat16_rows() {
     let (rows, columns) = (5, 1000);
     let mut random = Random::new(1);
-    let input: Vec<bf16> =
-        (0..rows * columns).map(|_| bf16::from_f64(4.0 * random.unit())).collect();
+    let input: Vec<bf16> = (0..rows * columns).map(|_| to_bf16(4.0 * random.unit())).collect();
     let wide: Vec<f64> = input.iter().map(|value| value.to_f64()).collect();
     let reference: Vec<f64> = wide.chunks(columns).flat_map(softmax).collect();
     for order in ORDERS {
