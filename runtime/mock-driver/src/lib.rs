@@ -1,8 +1,9 @@
-//! A CUDA driver without a GPU: `libcuda.so.1` and `libcublasLt.so.13` over a PTX interpreter.
+//! A CUDA driver without a GPU: `libcuda.so.1`, `libcublasLt.so.13` and `libnccl.so.2` over a PTX
+//! interpreter.
 //!
 //! Programs that load CUDA's libraries when they start to use them (cudarc, for one) run on it
 //! unchanged: contexts, streams, events, memory pools, pinned memory, modules from PTX, launches,
-//! graphs, and cuBLASLt's products. It is for tests: what is asked of a program by the rules of
+//! graphs, cuBLASLt's products, and NCCL's collectives in one process. It is for tests: what is asked of a program by the rules of
 //! CUDA and seldom noticed on a GPU has consequences here.
 //!
 //! # How a test loads it
@@ -28,6 +29,8 @@
 //! - Event times are estimates on a clock that only work moves.
 //! - `STRAIGHTLINE_MOCK_DEVICES` is the number of devices (2), `STRAIGHTLINE_MOCK_MEMORY` the bytes
 //!   of each (2 GiB), `STRAIGHTLINE_MOCK_RACES=0` allows races in shared memory.
+//!   `STRAIGHTLINE_MOCK_PATIENCE` is how many seconds a host waits for ranks of NCCL that have not
+//!   called a collective (10)
 //! - There is no managed memory, no virtual memory management, nothing shared between processes,
 //!   no textures. Kernels cannot use pinned host memory, and no access of a kernel to another
 //!   device's memory is refused.

@@ -203,7 +203,13 @@ pub struct Alone {
 
 impl Drop for Alone {
     fn drop(&mut self) {
-        self.mock.settings(&[("devices", ""), ("memory", ""), ("order", ""), ("races", "")]);
+        self.mock.settings(&[
+            ("devices", ""),
+            ("memory", ""),
+            ("order", ""),
+            ("races", ""),
+            ("patience", ""),
+        ]);
     }
 }
 
@@ -224,7 +230,7 @@ impl Mock {
     }
 
     /// Waits until no other test has the mock, makes settings (`devices`, `memory`, `order`,
-    /// `races`: see [the crate](crate)) and begins anew. Tests of one process that run at once
+    /// `races`, `patience`: see [the crate](crate)) and begins anew. Tests of one process that run at once
     /// would otherwise meet in one primary context.
     pub fn alone(&self, settings: &[(&str, &str)]) -> Alone {
         static TURN: Mutex<()> = Mutex::new(());

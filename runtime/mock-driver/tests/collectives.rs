@@ -124,7 +124,7 @@ fn a_collective_waits_for_what_its_ranks_have_queued() -> Result<(), DriverError
 
 #[test]
 fn ranks_that_do_not_agree() -> Result<(), DriverError> {
-    let (mock, _alone) = begin(&[("devices", "3")]);
+    let (mock, _alone) = begin(&[("devices", "3"), ("patience", "1")]);
     let ranks = Comm::from_devices(streams()).expect("communicators");
     let mut first = ranks[0].stream().alloc_zeros::<f32>(4)?;
     let mut second = ranks[1].stream().alloc_zeros::<f32>(4)?;

@@ -72,6 +72,23 @@ fn a_misaligned_access() -> Result<(), DriverError> {
 }
 
 #[test]
+fn an_assertion_of_a_kernel() -> Result<(), DriverError> {
+    for (value, expected) in [(1, Code::CUDA_SUCCESS), (2, Code::CUDA_ERROR_ASSERT)] {
+        let (mock, _alone) = begin(&[]);
+        let context = context(0);
+        let stream = context.new_stream()?;
+        let function = kernel(&context, "asserts");
+        let mut out = stream.alloc_zeros::<i32>(1)?;
+        let mut launch = stream.launch_builder(&function);
+        launch.arg(&mut out).arg(&value);
+        // SAFETY: the kernel's parameters
+        unsafe { launch.launch(ONE) }?;
+        assert_eq!(code(stream.synchronize()), expected, "{}", mock.last_fault());
+    }
+    Ok(())
+}
+
+#[test]
 fn launches_that_are_refused() -> Result<(), DriverError> {
     let (_mock, _alone) = begin(&[]);
     let context = context(0);

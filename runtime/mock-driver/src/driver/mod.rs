@@ -45,15 +45,18 @@ pub(crate) struct Configuration {
     pub(crate) order: Order,
     /// whether races in shared memory are faults
     pub(crate) races: bool,
+    /// seconds that a host waits for ranks that have not called a collective
+    pub(crate) patience: u64,
 }
 
 /// Settings made by `straightline_mock_set`, before the environment.
 static SETTINGS: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
 
-/// Makes a setting for the next state: `devices`, `memory`, `order` or `races`. An empty value
+/// Makes a setting for the next state: `devices`, `memory`, `order`, `races` or
+/// `patience`. An empty value
 /// takes it back.
 pub(crate) fn set(name: &str, value: &str) -> bool {
-    if !["devices", "memory", "order", "races"].contains(&name) {
+    if !["devices", "memory", "order", "races", "patience"].contains(&name) {
         return false;
     }
     let mut settings = SETTINGS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,6 +87,7 @@ impl Configuration {
                 _ => Order::Lazy,
             },
             races: setting("races").is_none_or(|value| value != "0"),
+            patience: number("patience").unwrap_or(10),
         }
     }
 }

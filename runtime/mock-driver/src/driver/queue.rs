@@ -35,8 +35,6 @@ pub(crate) struct Times {
     host: u64,
 }
 
-/// How long a host waits for ranks that other threads may be about to bring.
-const RANKS_LIMIT: Duration = Duration::from_secs(10);
 /// Tasks whose ends are remembered.
 const REMEMBERED: usize = 4096;
 
@@ -158,7 +156,9 @@ impl Session {
                 }
                 Next::Running => self.wait(),
                 Next::Incomplete => {
-                    if !self.wait_for(RANKS_LIMIT) {
+                    // other threads may be about to bring the ranks that are missing
+                    let patience = Duration::from_secs(self.configuration.patience);
+                    if !self.wait_for(patience) {
                         self.abandon(top);
                     }
                 }

@@ -24,7 +24,7 @@ pub(crate) extern "C" fn straightline_mock_reset() {
 }
 
 /// Makes a setting for the state after the next reset, before the environment: `devices`, `memory`,
-/// `order`, `races`. Gives 0, or 1 if there is no such setting.
+/// `order`, `races`, `patience`. Gives 0, or 1 if there is no such setting.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn straightline_mock_set(name: Text, value: Text) -> c_int {
     door::enter("straightline_mock_set", 1, || match (name.get(), value.get()) {

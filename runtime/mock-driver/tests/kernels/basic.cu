@@ -44,6 +44,12 @@ extern "C" __global__ void askew(float *p) {
   *reinterpret_cast<float4 *>(p + 1) = make_float4(1, 2, 3, 4);
 }
 
+// stops where a condition does not hold
+extern "C" __global__ void asserts(int *out, int value) {
+  assert(value == 1);
+  *out = value;
+}
+
 __device__ int counter = 5;
 extern "C" __global__ void count(int *out) {
   counter += 1;
