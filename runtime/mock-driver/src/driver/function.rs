@@ -38,7 +38,7 @@ pub(crate) fn code_of(fault: &ptx::Fault) -> Code {
         ptx::FaultKind::Memory(_)
         | ptx::FaultKind::SharedOutOfBounds { .. }
         | ptx::FaultKind::LocalOutOfBounds { .. } => Code::ILLEGAL_ADDRESS,
-        _ if fault.instruction.contains("__assertfail") => Code::ASSERT,
+        ptx::FaultKind::Assertion(_) => Code::ASSERT,
         ptx::FaultKind::Misaligned { .. } => Code::MISALIGNED_ADDRESS,
         ptx::FaultKind::TooManyInstructions { .. } => Code::LAUNCH_TIMEOUT,
         ptx::FaultKind::Unsupported { .. } => Code::ILLEGAL_INSTRUCTION,

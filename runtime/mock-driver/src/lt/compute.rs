@@ -5,6 +5,7 @@ use super::descriptor::Descriptor;
 use super::kind::{Compute, Kind};
 use crate::code::Code;
 use crate::driver::{Driver, Failure};
+use half::f16;
 
 /// A matrix in device memory.
 #[derive(Clone, Debug)]
@@ -80,6 +81,39 @@ fn failure(name: &str, error: &dyn std::fmt::Display) -> Failure {
 pub(crate) enum Factor {
     Value(f64),
     Device(u64),
+}
+
+/// Lines of a matrix, one behind the other.
+enum Packed {
+    Narrow(Vec<f32>),
+    Wide(Vec<f64>),
+}
+
+impl Packed {
+    /// The sum of each line of k.
+    fn sums(&self, k: usize) -> Vec<f64> {
+        match self {
+            Packed::Narrow(values) => {
+                let line = |line: &[f32]| line.iter().map(|value| f64::from(*value)).sum();
+                values.chunks(k).map(line).collect()
+            }
+            Packed::Wide(values) => values.chunks(k).map(|line| line.iter().sum()).collect(),
+        }
+    }
+}
+
+/// A sum of products in f32, in sixteen lanes.
+fn dot(left: &[f32], right: &[f32]) -> f32 {
+    let mut lanes = [0.0_f32; 16];
+    let (left, left_rest) = left.as_chunks::<16>();
+    let (right, right_rest) = right.as_chunks::<16>();
+    for (a, b) in left.iter().zip(right) {
+        for ((lane, a), b) in lanes.iter_mut().zip(a).zip(b) {
+            *lane += a * b;
+        }
+    }
+    let rest: f32 = left_rest.iter().zip(right_rest).map(|(a, b)| a * b).sum();
+    lanes.iter().sum::<f32>() + rest
 }
 
 /// What happens to results. The bits of `cublasLtEpilogue_t`.
@@ -253,24 +287,12 @@ impl Product {
         alpha: f64,
         beta: f64,
     ) -> Result<(), Failure> {
-        let (m, n, k) = (self.d.rows, self.d.columns, self.inner());
+        let (m, n) = (self.d.rows, self.d.columns);
         let left = self.a.load(driver, number, "A")?;
         let right = self.b.load(driver, number, "B")?;
         // rows of A and columns of B, each in one piece
-        let pack = |matrix: &Matrix, bytes: &[u8], count: usize, along_rows: bool| -> Vec<f64> {
-            let mut packed = Vec::with_capacity(count * k);
-            for outer in 0..count {
-                for inner in 0..k {
-                    let (row, column) = if along_rows { (outer, inner) } else { (inner, outer) };
-                    packed.push(
-                        self.compute.round(matrix.kind.read(bytes, matrix.index(row, column))),
-                    );
-                }
-            }
-            packed
-        };
-        let left = pack(&self.a, &left, m, !self.transposed[0]);
-        let right = pack(&self.b, &right, n, self.transposed[1]);
+        let left = self.pack(&self.a, &left, m, !self.transposed[0]);
+        let right = self.pack(&self.b, &right, n, self.transposed[1]);
         let addend = if beta == 0.0 { None } else { Some(self.c.load(driver, number, "C")?) };
         // elements between columns keep what they are
         let mut result = self.d.load(driver, number, "D")?;
@@ -279,8 +301,7 @@ impl Product {
         let mut sums = vec![0.0; m];
         for column in 0..n {
             for row in 0..m {
-                let sum =
-                    self.dot(&left[row * k..(row + 1) * k], &right[column * k..(column + 1) * k]);
+                let sum = self.dot(&left, row, &right, column);
                 let mut value = alpha * sum;
                 if let Some(addend) = &addend {
                     value += beta * self.c.kind.read(addend, self.c.index(row, column));
@@ -318,27 +339,40 @@ impl Product {
         self.write_bias_gradient(driver, number, &sums, &left, &right)
     }
 
-    /// The sum of products of two rows of k.
-    fn dot(&self, left: &[f64], right: &[f64]) -> f64 {
-        let pairs = left.iter().zip(right);
+    /// The lines of a matrix along k, as the multiplication sees them.
+    fn pack(&self, matrix: &Matrix, bytes: &[u8], lines: usize, by_rows: bool) -> Packed {
+        let k = self.inner();
+        let places = (0..lines).flat_map(|line| {
+            (0..k).map(move |inner| if by_rows { (line, inner) } else { (inner, line) })
+        });
+        let indices = places.map(|(row, column)| matrix.index(row, column));
+        let values = indices.map(|index| self.compute.round(matrix.kind.read(bytes, index)));
         match self.compute {
-            // integers of 32 bits are exact
-            Compute::F64 | Compute::I32 => pairs.map(|(a, b)| a * b).sum(),
-            Compute::F16 => pairs
-                .fold(half::f16::ZERO, |sum, (a, b)| {
-                    half::f16::from_f32((*a * *b) as f32 + sum.to_f32())
-                })
-                .to_f64(),
-            _ => {
-                let mut lanes = [0.0_f32; 8];
-                let (left, right) = (left.chunks(8), right.chunks(8));
-                for (a, b) in left.zip(right) {
-                    for (lane, (a, b)) in lanes.iter_mut().zip(a.iter().zip(b)) {
-                        *lane += (*a as f32) * (*b as f32);
-                    }
-                }
-                f64::from(lanes.iter().sum::<f32>())
+            Compute::F64 | Compute::I32 | Compute::F16 => Packed::Wide(values.collect()),
+            _ => Packed::Narrow(values.map(|value| value as f32).collect()),
+        }
+    }
+
+    /// The sum of products of two lines of k.
+    fn dot(&self, left: &Packed, row: usize, right: &Packed, column: usize) -> f64 {
+        let k = self.inner();
+        match (left, right) {
+            (Packed::Narrow(left), Packed::Narrow(right)) => {
+                f64::from(dot(&left[row * k..][..k], &right[column * k..][..k]))
             }
+            (Packed::Wide(left), Packed::Wide(right)) => {
+                let pairs = left[row * k..][..k].iter().zip(&right[column * k..][..k]);
+                if self.compute == Compute::F16 {
+                    let add = |sum: f16, (a, b): (&f64, &f64)| {
+                        f16::from_f32((a * b) as f32 + sum.to_f32())
+                    };
+                    pairs.fold(f16::ZERO, add).to_f64()
+                } else {
+                    // integers of 32 bits are exact
+                    pairs.map(|(a, b)| a * b).sum()
+                }
+            }
+            _ => f64::NAN,
         }
     }
 
@@ -380,16 +414,14 @@ impl Product {
         driver: &mut Driver,
         number: usize,
         sums: &[f64],
-        left: &[f64],
-        right: &[f64],
+        left: &Packed,
+        right: &Packed,
     ) -> Result<(), Failure> {
         let k = self.inner();
-        let along =
-            |packed: &[f64]| packed.chunks(k).map(|row| row.iter().sum()).collect::<Vec<f64>>();
         let sums = match self.epilogue.0 {
             208 => sums.to_vec(),
-            256 => along(left),
-            512 => along(right),
+            256 => left.sums(k),
+            512 => right.sums(k),
             _ => return Ok(()),
         };
         let mut bytes = vec![0; sums.len() * self.bias_kind.bytes()];

@@ -68,12 +68,9 @@ impl Session {
             if row.ok_or(Status::INVALID_ARGUMENT)?.device != device {
                 return Err(Status::INVALID_USAGE);
             }
-            if !streams.contains_key(&stream) {
-                streams.insert(stream, (self.tail(stream), Vec::new()));
-            }
-            let before = streams[&stream].0.clone();
-            let task = self.join(call, context, &before)?;
-            streams.entry(stream).or_default().1.push(task);
+            let (before, tasks) =
+                streams.entry(stream).or_insert_with(|| (self.tail(stream), Vec::new()));
+            tasks.push(self.join(call, context, before)?);
         }
         for (stream, (_, tasks)) in streams {
             self.submit(stream, Work::Empty, &tasks)?;

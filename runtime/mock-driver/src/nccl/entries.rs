@@ -2,7 +2,7 @@
 
 use super::Status;
 use super::collective::{Kind, Part};
-use super::communicator::{Call, Clique, Communicator, Request};
+use super::communicator::{Call, Communicator, Request};
 use super::element::{Element, Reduction};
 use crate::abi::Handle;
 use crate::door::{In, Out, entries};
@@ -55,7 +55,7 @@ fn make(
     let (Ok(ranks), Ok(rank)) = (usize::try_from(ranks), usize::try_from(rank)) else {
         return Err(Status::INVALID_ARGUMENT);
     };
-    let row = session.cliques.entry(clique).or_insert_with(Clique::default);
+    let row = session.cliques.entry(clique).or_default();
     if rank >= ranks || row.ranks != 0 && row.ranks != ranks {
         return Err(Status::INVALID_ARGUMENT);
     }
