@@ -10,15 +10,21 @@ use support::{begin, code, context, count};
 
 const RANKS: usize = 3;
 
+/// The legacy streams are named by null, for whichever context is current.
+fn legacy_streams() -> Vec<Arc<CudaStream>> {
+    (0..RANKS).map(|ordinal| context(ordinal).default_stream()).collect()
+}
+
 fn streams() -> Vec<Arc<CudaStream>> {
     (0..RANKS).map(|ordinal| context(ordinal).new_stream().unwrap()).collect()
 }
 
 #[test]
 fn a_group_of_one_thread() -> Result<(), DriverError> {
-    for order in ["lazy", "eager", "random:6"] {
+    for (order, legacy) in [("lazy", true), ("lazy", false), ("eager", false), ("random:6", true)] {
         let (mock, _alone) = begin(&[("devices", "3"), ("order", order)]);
-        let ranks = Comm::from_devices(streams()).expect("communicators");
+        let streams = if legacy { legacy_streams() } else { streams() };
+        let ranks = Comm::from_devices(streams).expect("communicators");
         let mut sent = Vec::new();
         let mut received = Vec::new();
         for rank in &ranks {

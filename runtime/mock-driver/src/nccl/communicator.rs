@@ -16,6 +16,8 @@ pub(crate) struct Communicator {
     pub(crate) clique: u64,
     pub(crate) rank: usize,
     pub(crate) device: usize,
+    /// whose legacy stream a null stream is
+    pub(crate) context: Handle,
     /// collectives that it has called
     pub(crate) calls: u64,
 }

@@ -30,11 +30,15 @@ thread_local! {
 }
 
 /// A call: queued now, or when its group ends.
-fn call(call: Call) -> Result<(), Status> {
-    let session = Session::open();
-    if !session.communicators.contains_key(&call.communicator) {
-        return Err(Status::INVALID_ARGUMENT);
-    }
+fn call(mut call: Call) -> Result<(), Status> {
+    let mut session = Session::open();
+    let row = session.communicators.get(&call.communicator).ok_or(Status::INVALID_ARGUMENT)?;
+    // null is the communicator's, whichever context is current
+    let own = session.contexts.get(&row.context).map(|context| context.legacy);
+    call.stream = match (call.stream, own) {
+        (0 | 1, Some(legacy)) => legacy,
+        (stream, _) => session.stream(stream)?,
+    };
     drop(session);
     let now = GROUP.with_borrow_mut(|group| {
         if group.depth > 0 {
@@ -50,8 +54,9 @@ fn make(
     clique: u64,
     ranks: c_int,
     rank: c_int,
-    device: usize,
+    context: Handle,
 ) -> Result<Handle, Status> {
+    let device = session.device_of(context)?;
     let (Ok(ranks), Ok(rank)) = (usize::try_from(ranks), usize::try_from(rank)) else {
         return Err(Status::INVALID_ARGUMENT);
     };
@@ -65,7 +70,7 @@ fn make(
         return Err(Status::INVALID_USAGE);
     }
     let handle = new_handle();
-    session.communicators.insert(handle, Communicator { clique, rank, device, calls: 0 });
+    session.communicators.insert(handle, Communicator { clique, rank, device, context, calls: 0 });
     Ok(handle)
 }
 
@@ -77,8 +82,7 @@ fn init_rank(
 ) -> Result<(), Status> {
     let mut session = Session::open();
     let context = session.context()?;
-    let device = session.device_of(context)?;
-    let made = make(&mut session, id.0[0], ranks, rank, device)?;
+    let made = make(&mut session, id.0[0], ranks, rank, context)?;
     Ok(communicator.set(made)?)
 }
 
@@ -155,7 +159,8 @@ entries! {
         let mut made = Vec::new();
         for (rank, ordinal) in (0..ranks).zip(devices) {
             let device = session.device(ordinal)?;
-            made.push(make(&mut session, clique, ranks, rank, device)?);
+            let context = session.devices[device].primary.ok_or(Status::UNHANDLED_CUDA_ERROR)?;
+            made.push(make(&mut session, clique, ranks, rank, context)?);
         }
         Ok(communicators.set_all(made)?)
     }
