@@ -22,7 +22,8 @@
 //! # What it does otherwise than a GPU
 //!
 //! - Work of a stream runs late, by default when the host waits for it, and only with what it
-//!   depends on. `STRAIGHTLINE_MOCK_ORDER` is `lazy`, `eager` (at the call) or `random:SEED`.
+//!   depends on. `STRAIGHTLINE_MOCK_ORDER` is `lazy`, `eager` (at the call) or `random:SEED`. A host
+//!   that polls pinned memory and never calls the driver meanwhile gets on only in the eager order.
 //! - New memory holds bytes of `0xFF`: a NaN in every format. Addresses are not used again.
 //! - A kernel that faults breaks its context, as on a GPU; [`Mock::last_fault`] is a sentence with
 //!   thread and line.
