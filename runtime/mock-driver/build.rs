@@ -3,5 +3,7 @@
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     // `dlopen("libcuda.so.1")` finds a library that is loaded already by its SONAME
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcuda.so.1");
+    if std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "linux") {
+        println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcuda.so.1");
+    }
 }

@@ -109,6 +109,20 @@ pub struct AllocationNode {
     pub address: u64,
 }
 
+/// `CUgraphNodeParams`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct NodeParameters {
+    /// `CUgraphNodeType`
+    pub kind: c_uint,
+    /// unused
+    pub reserved: [c_int; 3],
+    /// a union
+    pub value: [u64; 29],
+    /// unused
+    pub rest: i64,
+}
+
 /// `CUDA_HOST_NODE_PARAMS`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]

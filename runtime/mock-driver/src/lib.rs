@@ -53,6 +53,7 @@ pub use preload::{Alone, Error, Mock, Paths, build_paths, preload};
 pub mod layouts {
     pub use crate::abi::{
         Access, AllocationNode, Copy2, Copy3, Edge, FillNode, HostNode, Instantiation, KernelNode,
-        LaunchAttribute, LaunchConfiguration, Location, PoolProperties, UpdateResult, Uuid,
+        LaunchAttribute, LaunchConfiguration, Location, NodeParameters, PoolProperties,
+        UpdateResult, Uuid,
     };
 }

@@ -477,6 +477,78 @@ fn a_copy_of_an_executable_is_changed() -> Result<(), DriverError> {
 }
 
 #[test]
+fn nodes_of_any_kind() -> Result<(), DriverError> {
+    let (mock, _alone) = begin(&[]);
+    let context = context(0);
+    let stream = context.new_stream()?;
+    let out = stream.alloc_zeros::<u32>(4)?;
+    stream.synchronize()?;
+    let address = out.device_ptr(&stream).0;
+    // SAFETY: handles and memory of this test; zeros are valid for these structs
+    unsafe {
+        let mut graph = std::ptr::null_mut();
+        sys::cuGraphCreate(&mut graph, 0).result()?;
+        let parameters = |kind| {
+            let mut parameters = std::mem::MaybeUninit::<sys::CUgraphNodeParams>::zeroed();
+            (&raw mut (*parameters.as_mut_ptr()).type_).write(kind);
+            parameters.assume_init()
+        };
+        let add = |after: &[sys::CUgraphNode], parameters: &mut sys::CUgraphNodeParams| {
+            let (mut node, edges) = (std::ptr::null_mut(), std::ptr::null());
+            let (first, count) = (after.as_ptr(), after.len());
+            sys::cuGraphAddNode_v2(&mut node, graph, first, edges, count, parameters).result()?;
+            Ok::<_, DriverError>(node)
+        };
+        let mut allocation = parameters(sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC);
+        let wanted = &mut allocation.__bindgen_anon_1.alloc;
+        wanted.bytesize = 16;
+        wanted.poolProps.allocType = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+        wanted.poolProps.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+        let allocated = add(&[], &mut allocation)?;
+        let inner = allocation.__bindgen_anon_1.alloc.dptr;
+
+        let mut fill = parameters(sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET);
+        fill.__bindgen_anon_1.memset = sys::CUDA_MEMSET_NODE_PARAMS_v2 {
+            dst: inner,
+            pitch: 0,
+            value: 9,
+            elementSize: 4,
+            width: 4,
+            height: 1,
+            ctx: context.cu_ctx(),
+        };
+        let filled = add(&[allocated], &mut fill)?;
+
+        let mut copy = parameters(sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY);
+        let rows = &mut copy.__bindgen_anon_1.memcpy.copyParams;
+        (&raw mut rows.srcMemoryType).write(sys::CUmemorytype::CU_MEMORYTYPE_DEVICE);
+        (&raw mut rows.dstMemoryType).write(sys::CUmemorytype::CU_MEMORYTYPE_DEVICE);
+        (rows.srcDevice, rows.dstDevice) = (inner, address);
+        (rows.WidthInBytes, rows.Height, rows.Depth) = (16, 1, 1);
+        let copied = add(&[filled], &mut copy)?;
+
+        let mut free = parameters(sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_FREE);
+        free.__bindgen_anon_1.free.dptr = inner;
+        add(&[copied], &mut free)?;
+
+        let exec = result::graph::instantiate(graph, NO_FLAGS)?;
+        result::graph::launch(exec, stream.cu_stream())?;
+        assert_eq!(stream.clone_dtoh(&out)?, [9; 4]);
+        fill.__bindgen_anon_1.memset.value = 8;
+        sys::cuGraphExecNodeSetParams(exec, filled, &mut fill).result()?;
+        result::graph::launch(exec, stream.cu_stream())?;
+        assert_eq!(stream.clone_dtoh(&out)?, [8; 4]);
+        let other = sys::cuGraphExecNodeSetParams(exec, filled, &mut free);
+        assert_eq!(other, Code::CUDA_ERROR_INVALID_VALUE);
+        result::graph::destroy(graph)?;
+        assert_eq!(count(&mock, "allocations"), 2);
+        result::graph::exec_destroy(exec)?;
+        assert_eq!(count(&mock, "allocations"), 1);
+    }
+    Ok(())
+}
+
+#[test]
 fn a_graph_that_outlives_its_memory_is_seen() -> Result<(), DriverError> {
     let (mock, _alone) = begin(&[]);
     let context = context(0);
@@ -562,5 +634,23 @@ fn a_graph_has_memory_of_its_own() -> Result<(), DriverError> {
     assert_eq!(count(&mock, "allocations"), 2);
     drop(graph);
     assert_eq!(count(&mock, "allocations"), 1);
-    Ok(())
+
+    // memory that the graph leaves to the caller, who frees it before the next launch
+    let mut left = 0;
+    let graph = capture(&stream, || {
+        // SAFETY: memory of the graph
+        left = unsafe { result::malloc_async(raw, 4 * N) }?;
+        store(&stream, &function, left, 7, N as i32);
+        Ok(())
+    })?;
+    graph.launch()?;
+    let mut seen = [0_i32; N];
+    // SAFETY: written by the graph
+    unsafe { result::memcpy_dtoh_async(&mut seen, left, raw) }?;
+    assert_eq!(seen, [7; N]);
+    assert_eq!(code(graph.launch()), Code::CUDA_ERROR_INVALID_VALUE);
+    // SAFETY: no longer used
+    unsafe { result::free_async(left, raw) }?;
+    graph.launch()?;
+    stream.synchronize()
 }

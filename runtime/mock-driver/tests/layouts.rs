@@ -35,6 +35,7 @@ fn structs_are_those_of_the_header() {
         AllocationNode = CUDA_MEM_ALLOC_NODE_PARAMS_v1_st {
             accesses: accessDescs, count: accessDescCount, bytes: bytesize, address: dptr
         }
+        NodeParameters = CUgraphNodeParams_st { kind: type_, value: __bindgen_anon_1 }
         HostNode = CUDA_HOST_NODE_PARAMS_st { function: fn_, data: userData }
         Copy3 = CUDA_MEMCPY3D_st { to: dstXInBytes, width: WidthInBytes, depth: Depth }
         Copy2 = CUDA_MEMCPY2D_st { to: dstXInBytes, width: WidthInBytes, height: Height }

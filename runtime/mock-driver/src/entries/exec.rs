@@ -21,7 +21,7 @@ fn instantiate(executable: &Out<Handle>, graph: Handle, flags: u64) -> Outcome {
 }
 
 /// Changes what a node does, to something of the same kind.
-fn change(
+pub(crate) fn change(
     executable: Handle,
     node: Handle,
     work: impl FnOnce(&Session) -> Outcome<Work>,
@@ -127,13 +127,23 @@ entries! {
         let freed = |address: u64| {
             row.nodes.iter().any(|node| matches!(node.work, Work::Free { address: it } if it == address))
         };
-        let leaves = row.nodes.iter().any(|node| match node.work {
-            Work::Allocate { address, .. } => !freed(address),
-            _ => false,
-        });
+        let left: Vec<u64> = row
+            .nodes
+            .iter()
+            .filter_map(|node| match node.work {
+                Work::Allocate { address, .. } if !freed(address) => Some(address),
+                _ => None,
+            })
+            .collect();
         // memory that the launch before left allocated
-        if leaves && row.launched && row.flags & AUTO_FREE == 0 {
+        let allocated = |address| session.allocations.get(address).is_some_and(|it| !it.freed);
+        if row.launched && row.flags & AUTO_FREE == 0 && left.iter().any(allocated) {
             return Err(Code::INVALID_VALUE);
+        }
+        for address in left {
+            if let Some(block) = session.allocations.get_mut(&address) {
+                block.freed = false;
+            }
         }
         // launches of one executable follow each other, wherever they are queued
         let mut after: Vec<u64> = row.last.into_iter().collect();

@@ -1,5 +1,6 @@
 //! The entry points of `libcuda`, a file for each chapter of its reference.
 
+mod any_node;
 mod capture;
 mod context;
 mod copy;
@@ -26,6 +27,7 @@ pub(crate) fn find(name: &str) -> Option<usize> {
     static ALL: OnceLock<BTreeMap<&'static str, usize>> = OnceLock::new();
     let all = ALL.get_or_init(|| {
         let tables = [
+            any_node::table(),
             capture::table(),
             context::table(),
             copy::table(),

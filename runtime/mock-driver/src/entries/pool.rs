@@ -77,7 +77,7 @@ entries! {
             return Err(Code::INVALID_VALUE);
         }
         match (block.owner, capturing) {
-            (Owner::Graph(_), _) => {}
+            (Owner::Graph(_), true) => {}
             // a graph frees only what a graph allocated
             (_, true) => return Err(Code::INVALID_VALUE),
             // the other blocks are gone when the stream comes to this
