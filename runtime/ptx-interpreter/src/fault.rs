@@ -270,7 +270,8 @@ pub enum FaultKind {
         /// The bound, in instructions of threads.
         most: u64,
     },
-    /// Calls are nested too deep.
+    /// Frames need more registers or local memory than a thread has: most often a recursion that does
+    /// not end.
     #[error("calls are nested too deep")]
     StackOverflow,
     /// A jump or a call through an address or index that leads nowhere.

@@ -1,4 +1,5 @@
 use crate::execute::Machine;
+use crate::execute::calls::{LOCAL, REGISTERS};
 use crate::fault::{Fault, FaultKind, Limit};
 use crate::memory::DeviceMemory;
 use crate::module::{Kernel, Loaded};
@@ -96,10 +97,16 @@ pub struct Statistics {
     pub widest_load: u32,
     /// Bytes of the widest store to global memory by one thread.
     pub widest_store: u32,
+    /// Sectors of 32 bytes that warps loaded from global memory: 4 for 32 neighbours of four bytes.
+    pub sectors_loaded: u64,
+    /// Sectors of 32 bytes that warps stored to global memory.
+    pub sectors_stored: u64,
     /// Loads from shared memory.
     pub shared_loads: u64,
     /// Stores to shared memory.
     pub shared_stores: u64,
+    /// How often the banks of shared memory were used again for one access of a warp.
+    pub bank_conflicts: u64,
     /// Barriers that blocks passed: one for a block.
     pub barriers: u64,
     /// Atomic operations of threads, `atom` and `red`.
@@ -176,6 +183,10 @@ fn check(kernel: &Kernel, launch: &Launch<'_>) -> Result<(), FaultKind> {
     bound(Limit::Blocks, launch.grid[1].max(launch.grid[2]).into(), 65535)?;
     let shared = u64::from(kernel.static_shared()) + u64::from(launch.dynamic_shared);
     bound(Limit::SharedMemory, shared, SHARED)?;
+    let frame = kernel.program().functions.first();
+    if frame.is_some_and(|frame| frame.registers as usize > REGISTERS || frame.local > LOCAL) {
+        return Err(FaultKind::StackOverflow);
+    }
     let (expected, given) = (kernel.param_bytes(), launch.params.len());
     if expected != given {
         return Err(FaultKind::Parameters { expected, given });

@@ -89,6 +89,9 @@ impl<'a> Decoder<'a, '_, '_> {
             "selp" => {
                 op.only(&[])?;
                 let kind = op.kind()?;
+                if kind.bits() > 64 {
+                    return unsupported();
+                }
                 let into = self.register(op.operand(0)?)?;
                 let a = self.source(op.operand(1)?, kind)?;
                 let b = self.source(op.operand(2)?, kind)?;

@@ -33,8 +33,8 @@ fn frequent(from: Type, to: Type, modifiers: &[&str]) -> Option<Map1> {
 
 fn numeric(kind: Type) -> Result<Numeric, Reject> {
     Ok(match kind {
-        Type::Unsigned(bits) | Type::Bits(bits) => Numeric::Unsigned(bits),
-        Type::Signed(bits) => Numeric::Signed(bits),
+        Type::Unsigned(bits @ 8..=64) => Numeric::Unsigned(bits),
+        Type::Signed(bits @ 8..=64) => Numeric::Signed(bits),
         Type::F16 | Type::F16x2 => Numeric::Half,
         Type::Bf16 | Type::Bf16x2 => Numeric::Brain,
         Type::Tf32 => Numeric::Tensor,

@@ -330,7 +330,7 @@ fn differences(op: &Op<'_, '_>) -> Result<Map3, super::Reject> {
         ($t:ty, add) => {
             map3!(|x: u32, y: u32, z: u32| {
                 let pairs = x.to_le_bytes().into_iter().zip(y.to_le_bytes());
-                pairs.fold(z, |sum, (x, y)| sum + u32::from((x as $t).abs_diff(y as $t)))
+                pairs.fold(z, |sum, (x, y)| sum.wrapping_add((x as $t).abs_diff(y as $t).into()))
             })
         };
         ($t:ty) => {

@@ -164,7 +164,7 @@ impl<'a, 'f> Linker<'a, 'f> {
         let Decoder { mut frame, scopes, labels, linker, .. } = decoder;
         frame.registers = scopes.registers;
         frame.predicates = scopes.predicates;
-        frame.local = scopes.local.next_multiple_of(16);
+        frame.local = scopes.local.checked_next_multiple_of(16).unwrap_or(u32::MAX);
         let mut wrong = None;
         for inst in &mut linker.code[frame.start as usize..] {
             let mut patch = |target: &mut u32| match labels.get(*target as usize) {

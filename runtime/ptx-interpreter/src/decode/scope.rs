@@ -129,7 +129,7 @@ impl<'a> Scopes<'a> {
 
     fn in_frame(&mut self, scope: usize, variable: &Variable<'a>) -> (u32, u32) {
         let alignment = variable.alignment.max(1) as u32;
-        let offset = self.local.next_multiple_of(alignment);
+        let offset = self.local.checked_next_multiple_of(alignment).unwrap_or(u32::MAX);
         let bytes = variable.bytes as u32;
         self.local = offset.saturating_add(bytes);
         self.bind(scope, variable.name, Binding::Local(offset));

@@ -81,6 +81,9 @@ impl<'a> Decoder<'a, '_, '_> {
     fn matching(&mut self, op: &Op<'a, '_>) -> Result<Collective, Reject> {
         op.only(&["sync", "any", "all"])?;
         let bits = op.kind()?.bits();
+        if !matches!(bits, 32 | 64) {
+            return unsupported();
+        }
         let value = self.source(op.operand(1)?, op.kind()?)?;
         let (into, all) = self.with_predicate(op.operand(0)?)?;
         Ok(match op.has("any") {

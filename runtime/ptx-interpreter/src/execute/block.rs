@@ -212,13 +212,6 @@ impl Machine<'_> {
             self.release(warps, &reached, barrier);
             return Ok(());
         }
-        // a warp that is gone never comes
-        let gone = warps.iter().position(|warp| warp.state == State::Done);
-        if let (None, Some(gone)) = (threads, gone) {
-            let other_thread = [(gone * LANES) as u32, 0, 0];
-            let kind = FaultKind::DivergentBarrier { other_thread, other_line: usize::MAX };
-            return trouble(lane, kind);
-        }
         Ok(())
     }
 

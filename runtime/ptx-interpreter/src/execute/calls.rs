@@ -8,9 +8,9 @@ use crate::program::{Call, Code, FUNCTION_WINDOW, Source, Target};
 /// How deep calls may be nested.
 const DEEPEST: u32 = 1024;
 /// Bytes of local memory of a thread.
-const LOCAL: u32 = 512 << 10;
+pub(crate) const LOCAL: u32 = 512 << 10;
 /// Registers of a warp over all frames.
-const REGISTERS: usize = 1 << 20;
+pub(crate) const REGISTERS: usize = 1 << 20;
 
 impl Machine<'_> {
     pub(super) fn branch_indexed(
@@ -90,7 +90,7 @@ impl Machine<'_> {
             local: group.local + caller.local,
             waiting: false,
         };
-        let registers = (inner.registers + frame.registers) as usize;
+        let registers = inner.registers as usize + frame.registers as usize;
         let local = inner.local.saturating_add(frame.local);
         if inner.depth > DEEPEST || local > LOCAL || registers > REGISTERS {
             return trouble(first, FaultKind::StackOverflow);

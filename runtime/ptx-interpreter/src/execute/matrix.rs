@@ -1,3 +1,4 @@
+use super::count::conflicts;
 use super::warp::{Group, Warp};
 use super::{Machine, Outcome, source, trouble};
 use crate::number::{LANES, Lanes, convert};
@@ -28,6 +29,7 @@ impl Machine<'_> {
         let addresses = self.shared_addresses(warp, group, address);
         self.statistics.shared_loads += 8 * into.len() as u64;
         for (index, &into) in into.iter().enumerate() {
+            self.statistics.bank_conflicts += conflicts(&addresses, 0xff << (index * 8), 16);
             let mut rows: Rows = [[0; 8]; 8];
             for (row, slot) in rows.iter_mut().enumerate() {
                 let lane = index * 8 + row;
@@ -64,6 +66,7 @@ impl Machine<'_> {
         let addresses = self.shared_addresses(warp, group, address);
         self.statistics.shared_stores += 8 * from.len() as u64;
         for (index, &from) in from.iter().enumerate() {
+            self.statistics.bank_conflicts += conflicts(&addresses, 0xff << (index * 8), 16);
             let values = source(&warp.registers, &self.constants, group, from);
             let mut rows: Rows = [[0; 8]; 8];
             for (lane, &value) in values.iter().enumerate() {

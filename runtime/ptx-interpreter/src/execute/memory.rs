@@ -1,3 +1,4 @@
+use super::count::{conflicts, sectors};
 use super::warp::{Group, PendingCopy, Warp, assign, lanes};
 use super::{Machine, Outcome, condition, source, trouble};
 use crate::fault::FaultKind;
@@ -192,6 +193,7 @@ impl Machine<'_> {
             match space {
                 Space::Shared => {
                     machine.statistics.shared_loads += u64::from(mask.count_ones());
+                    machine.statistics.bank_conflicts += conflicts(at, mask, total);
                     if let Some(offsets) = inside(at, 0, mask, total, machine.shared.size()) {
                         if machine.shared.checks() {
                             for lane in lanes(mask) {
@@ -259,6 +261,7 @@ impl Machine<'_> {
         self.statistics.global_loads += lanes_active;
         self.statistics.bytes_loaded += lanes_active * u64::from(total);
         self.statistics.widest_load = self.statistics.widest_load.max(total);
+        self.statistics.sectors_loaded += sectors(addresses, active, total);
         let first = addresses[active.trailing_zeros() as usize];
         let (mut base, mut data) = self.memory.around(first).unwrap_or((u64::MAX, &[]));
         if let Some(offsets) = inside(addresses, base, active, total, data.len() as u64) {
@@ -310,6 +313,7 @@ impl Machine<'_> {
             }
             if space == Space::Shared {
                 machine.statistics.shared_stores += u64::from(mask.count_ones());
+                machine.statistics.bank_conflicts += conflicts(at, mask, total);
             }
             for lane in lanes(mask) {
                 let mut data = [0; 64];
@@ -356,6 +360,7 @@ impl Machine<'_> {
         self.statistics.global_stores += lanes_active;
         self.statistics.bytes_stored += lanes_active * u64::from(total);
         self.statistics.widest_store = self.statistics.widest_store.max(total);
+        self.statistics.sectors_stored += sectors(addresses, active, total);
         let first = addresses[active.trailing_zeros() as usize];
         if let Some((base, data)) = self.memory.around_mut(first)
             && let Some(offsets) = inside(addresses, base, active, total, data.len() as u64)
@@ -480,6 +485,7 @@ impl Machine<'_> {
         let bytes = copy.bytes;
         self.statistics.global_loads += u64::from(active.count_ones());
         self.statistics.widest_load = self.statistics.widest_load.max(bytes);
+        self.statistics.sectors_loaded += sectors(&from, active, bytes);
         for lane in lanes(active) {
             let count = match valid {
                 _ if ignore >> lane & 1 == 1 => 0,

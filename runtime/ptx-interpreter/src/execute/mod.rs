@@ -1,8 +1,9 @@
 //! Runs programs: blocks one after the other, their warps in turns, the lanes of a warp together.
 
 mod block;
-mod calls;
+pub(crate) mod calls;
 mod collective;
+mod count;
 mod matrix;
 mod memory;
 mod shared;
@@ -429,7 +430,7 @@ impl<'m> Machine<'m> {
                 }
             }
             Code::LocalAddress { into, offset } => {
-                out = [u64::from(group.local + offset); LANES];
+                out = [u64::from(group.local.wrapping_add(*offset)); LANES];
                 assign(&mut warp.registers[(group.registers + into) as usize], &out, active);
             }
             Code::Convert { into, a, conversion } => {

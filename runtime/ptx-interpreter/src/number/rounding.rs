@@ -154,6 +154,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn what_double_precision_loses_still_counts() {
+        let a = 1.0 + 2f32.powi(-12);
+        let (tie, tiny) = (1.0 + 2f32.powi(-11), 2f32.powi(-60));
+        assert_eq!(fma_32(a, a, 0.0), tie);
+        assert_eq!(fma_32(a, a, -tiny), tie);
+        assert_eq!(fma_32(a, a, tiny), tie.next_up());
+        assert_eq!(to_single(add_odd(1.0, tiny.into()), Rounding::Up), 1f32.next_up());
+        assert_eq!(to_single(add_odd(1.0, -f64::from(tiny)), Rounding::Zero), 1f32.next_down());
+        assert_eq!(to_single(divide_odd(1.0, 3.0), Rounding::Down), 1.0f32 / 3.0 - 2f32.powi(-25));
+    }
+
     proptest! {
         #[test]
         fn fma_is_that_of_the_machine(a: u32, b: u32, c: u32) {

@@ -67,3 +67,20 @@ extern "C" __global__ void asserted(int* out, int most) {
     if (int(threadIdx.x) >= most) __assertfail("thread < most", "faults.cu", 77, "asserted", 1);
     out[threadIdx.x] = 1;
 }
+extern "C" __global__ void overwritten(int* out, int synchronize) {
+    __shared__ int s[64];
+    s[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    if (threadIdx.x < 32) out[threadIdx.x] = s[threadIdx.x + 32];
+    if (synchronize) __syncthreads();
+    if (threadIdx.x >= 32) s[threadIdx.x] = 0;
+}
+extern "C" __global__ void early_exit(int* out, int limit) {
+    asm volatile("{ .reg .pred p; setp.ge.s32 p, %0, %1; @p exit; }" :: "r"(threadIdx.x), "r"(limit));
+    __syncthreads();
+    out[threadIdx.x] = 1;
+}
+extern "C" __global__ void guarded_barrier(int* out, int limit) {
+    asm volatile("{ .reg .pred p; setp.lt.s32 p, %0, %1; @p bar.sync 0; }" :: "r"(threadIdx.x), "r"(limit));
+    out[threadIdx.x] = 1;
+}

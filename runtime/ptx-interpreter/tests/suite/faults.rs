@@ -260,3 +260,26 @@ fn an_assertion() {
     let said = "assertion `thread < most` failed in asserted, faults.cu:77";
     assert_eq!((fault.kind.to_string().as_str(), fault.thread), (said, [5, 0, 0]));
 }
+
+#[test]
+fn a_write_that_a_reader_may_see() {
+    provoke(&of("overwritten", 64), &out_and(1), &out_and(0));
+    let mut device = Device::new(FAULTS);
+    let args = out_and(0)(&mut device);
+    let fault = device.attempt("overwritten", x(1), x(64), 0, &args).unwrap_err();
+    let FaultKind::SharedRace { race: RaceKind::WriteAfterRead, other_thread, .. } = fault.kind
+    else {
+        panic!("{fault}")
+    };
+    assert_eq!(fault.thread[0], other_thread[0] + 32);
+}
+
+#[test]
+fn a_barrier_after_some_threads_are_gone() {
+    let fault = provoke(&of("early_exit", 64), &out_and(64), &out_and(50));
+    let other_thread = [50, 0, 0];
+    assert_eq!(fault.kind, FaultKind::DivergentBarrier { other_thread, other_line: 0 });
+    let fault = provoke(&of("guarded_barrier", 64), &out_and(64), &out_and(50));
+    let FaultKind::DivergentBarrier { other_line, .. } = fault.kind else { panic!("{fault}") };
+    assert_eq!(other_line, fault.line);
+}

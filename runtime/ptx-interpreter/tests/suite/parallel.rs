@@ -120,7 +120,8 @@ fn a_transpose_through_shared_memory() {
         device.options.warp_order = order;
         let (from, to) = (device.upload(&input), device.allocate::<f32>(input.len()));
         let args = args().with(to).with(from).with(rows as u32).with(columns as u32);
-        device.run("transpose", [2, 3, 1], [32, 8, 1], &args);
+        let statistics = device.run("transpose", [2, 3, 1], [32, 8, 1], &args);
+        assert_eq!(statistics.bank_conflicts, 0);
         assert_eq!(device.download::<f32>(to, input.len()), expected);
     }
 }

@@ -18,6 +18,7 @@ fn axpy_in_vectors_of_four() {
     assert_eq!((statistics.widest_load, statistics.widest_store), (16, 16));
     assert_eq!((statistics.global_loads, statistics.global_stores), (2000, 1000));
     assert_eq!((statistics.bytes_loaded, statistics.bytes_stored), (32_000, 16_000));
+    assert_eq!((statistics.sectors_loaded, statistics.sectors_stored), (1000, 500));
     let ours = device.download::<f32>(to, 4 * count);
     assert!(error(ours.into_iter().map(f64::from), &reference) < 1e-7);
 }
