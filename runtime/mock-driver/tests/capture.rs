@@ -5,7 +5,9 @@ mod support;
 use cudarc::driver::sys::CUresult as Code;
 use cudarc::driver::sys::CUstreamCaptureStatus as Status;
 use cudarc::driver::{CudaStream, DevicePtr, DriverError, result, sys};
+use std::ffi::c_void;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use support::{GLOBAL, THREAD_LOCAL, begin, code, context, kernel, store};
 
 const N: usize = 64;
@@ -149,4 +151,107 @@ fn the_legacy_stream_cannot_wait_for_a_capture() -> Result<(), DriverError> {
         }
         result::free_sync(data)
     }
+}
+
+#[test]
+fn nodes_are_added_while_a_capture_goes_on() -> Result<(), DriverError> {
+    let (_mock, _alone) = begin(&[]);
+    let context = context(0);
+    let stream = context.new_stream()?;
+    let function = kernel(&context, "store");
+    let data = stream.alloc_zeros::<i32>(N)?;
+    stream.synchronize()?;
+    let (raw, address) = (stream.cu_stream(), data.device_ptr(&stream).0);
+    stream.begin_capture(THREAD_LOCAL)?;
+    store(&stream, &function, address, 1, N as i32);
+    // SAFETY: places for the answers; nodes of the graph that is captured
+    unsafe {
+        let (mut status, mut number) = (Status::CU_STREAM_CAPTURE_STATUS_NONE, 0);
+        let (mut graph, mut nodes) = (std::ptr::null_mut(), std::ptr::null());
+        let (mut edges, mut count) = (std::ptr::null(), 0);
+        sys::cuStreamGetCaptureInfo_v3(
+            raw,
+            &mut status,
+            &mut number,
+            &mut graph,
+            &mut nodes,
+            &mut edges,
+            &mut count,
+        )
+        .result()?;
+        assert_eq!((status, count), (Status::CU_STREAM_CAPTURE_STATUS_ACTIVE, 1));
+        assert_ne!(number, 0);
+        let fill = sys::CUDA_MEMSET_NODE_PARAMS {
+            dst: address,
+            pitch: 0,
+            value: 2,
+            elementSize: 4,
+            width: 1,
+            height: 1,
+        };
+        let mut node = std::ptr::null_mut();
+        sys::cuGraphAddMemsetNode(&mut node, graph, nodes, count, &fill, context.cu_ctx())
+            .result()?;
+        // what the stream does next comes after the new node
+        let set = sys::CUstreamUpdateCaptureDependencies_flags::CU_STREAM_SET_CAPTURE_DEPENDENCIES;
+        let none = std::ptr::null();
+        sys::cuStreamUpdateCaptureDependencies_v2(raw, &mut node, none, 1, set as u32).result()?;
+        sys::cuMemsetD32Async(address + 4, 3, 1, raw).result()?;
+        let captured = stream.end_capture(NO_FLAGS)?.expect("a graph");
+        assert_eq!(captured.cu_graph(), graph);
+        captured.launch()?;
+        assert_eq!(stream.clone_dtoh(&data)?[..3], [2, 3, 1]);
+    }
+    Ok(())
+}
+
+#[test]
+fn host_functions_and_events_of_a_graph() -> Result<(), DriverError> {
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    unsafe extern "C" fn call(data: *mut c_void) {
+        CALLS.fetch_add(data.addr() as u32, Ordering::SeqCst);
+    }
+    for order in ["lazy", "eager", "random:8"] {
+        CALLS.store(0, Ordering::SeqCst);
+        let (_mock, _alone) = begin(&[("order", order)]);
+        let context = context(0);
+        let (stream, other) = (context.new_stream()?, context.new_stream()?);
+        let function = kernel(&context, "store");
+        let data = stream.alloc_zeros::<i32>(N)?;
+        stream.synchronize()?;
+        let (raw, address) = (stream.cu_stream(), data.device_ptr(&stream).0);
+        let timed = Some(sys::CUevent_flags::CU_EVENT_DEFAULT);
+        let (start, end) = (context.new_event(timed)?, context.new_event(timed)?);
+        let external = 1;
+        stream.begin_capture(THREAD_LOCAL)?;
+        // SAFETY: handles of this test; the function does not read its argument
+        unsafe {
+            sys::cuEventRecordWithFlags(start.cu_event(), raw, external).result()?;
+            let data = std::ptr::without_provenance_mut(5);
+            result::stream::launch_host_function(raw, call, data)?;
+            store(&stream, &function, address, 1, N as i32);
+            sys::cuEventRecordWithFlags(end.cu_event(), raw, external).result()?;
+        }
+        let graph = stream.end_capture(NO_FLAGS)?.expect("a graph");
+        graph.launch()?;
+        graph.launch()?;
+        stream.synchronize()?;
+        assert_eq!(CALLS.load(Ordering::SeqCst), 10);
+        assert!(start.elapsed_ms(&end)? > 0.0);
+
+        // a node that waits for what another stream does
+        let before = context.new_event(None)?;
+        stream.begin_capture(THREAD_LOCAL)?;
+        // SAFETY: handles of this test
+        unsafe {
+            sys::cuStreamWaitEvent(raw, before.cu_event(), external).result()?;
+            sys::cuMemsetD32Async(address, 7, 1, raw).result()?;
+        }
+        let graph = stream.end_capture(NO_FLAGS)?.expect("a graph");
+        store(&other, &function, address, 6, N as i32);
+        before.record(&other)?;
+        graph.launch()?;
+        assert_eq!(stream.clone_dtoh(&data)?[..2], [7, 6]);
+    }
+    Ok(())
 }
