@@ -2,11 +2,12 @@
 
 mod support;
 
+use cudarc::driver::sys::CUgraphInstantiate_flags;
 use cudarc::driver::sys::CUresult as Code;
-use cudarc::driver::{CudaStream, DriverError};
+use cudarc::driver::{CudaSlice, CudaStream, DriverError};
 use cudarc::nccl::{Comm, Id, ReduceOp, group_end, group_start};
 use std::sync::Arc;
-use support::{begin, code, context, count};
+use support::{THREAD_LOCAL, begin, code, context, count};
 
 const RANKS: usize = 3;
 
@@ -125,6 +126,46 @@ fn a_collective_waits_for_what_its_ranks_have_queued() -> Result<(), DriverError
     group_end().unwrap();
     // only one rank is waited for: the others' copies had to run
     assert_eq!(ranks[0].stream().clone_dtoh(&data[0])?, [7]);
+    Ok(())
+}
+
+#[test]
+fn a_group_is_captured() -> Result<(), DriverError> {
+    let (mock, _alone) = begin(&[("devices", "3")]);
+    let ranks = Comm::from_devices(streams()).expect("communicators");
+    let mut data = Vec::new();
+    for rank in &ranks {
+        data.push(rank.stream().clone_htod(&[rank.rank() as i32 + 1])?);
+        rank.stream().synchronize()?;
+    }
+    let first = ranks[0].stream();
+    let reduce = |data: &mut Vec<CudaSlice<i32>>| {
+        group_start().unwrap();
+        for (rank, data) in ranks.iter().zip(data) {
+            rank.all_reduce_in_place(data, &ReduceOp::Sum).unwrap();
+        }
+        group_end()
+    };
+    first.begin_capture(THREAD_LOCAL)?;
+    // not yet: two of the streams are of no capture
+    assert!(reduce(&mut data).is_err());
+    for rank in &ranks[1..] {
+        rank.stream().wait(&first.record_event(None)?)?;
+    }
+    reduce(&mut data).unwrap();
+    for rank in &ranks[1..] {
+        rank.context().bind_to_thread()?;
+        first.wait(&rank.stream().record_event(None)?)?;
+    }
+    let graph = first.end_capture(CUgraphInstantiate_flags(0))?.expect("a graph");
+    assert_eq!(count(&mock, "collectives"), 0);
+    graph.launch()?;
+    graph.launch()?;
+    first.synchronize()?;
+    for (rank, data) in ranks.iter().zip(&data) {
+        assert_eq!(rank.stream().clone_dtoh(data)?, [18]);
+    }
+    assert_eq!(count(&mock, "collectives"), 2);
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //! called it and their streams have come to it.
 //!
 //! Ranks that are made one after the other do not wait for each other, as they would in NCCL.
-//! Collectives cannot be captured.
+//! A group is captured if its streams are of one capture and all ranks are in it.
 
 mod collective;
 mod communicator;
