@@ -182,24 +182,39 @@ impl Driver {
     /// The nodes in an order in which they can run: the first added first if the order is eager,
     /// the last of those that can run if it is lazy, any if it is random.
     pub(crate) fn sort(&mut self, nodes: &[Node]) -> Option<Vec<Node>> {
-        let mut done = BTreeSet::new();
-        let mut left: Vec<&Node> = nodes.iter().collect();
-        let mut sorted = Vec::with_capacity(nodes.len());
-        while !left.is_empty() {
-            let ready: Vec<usize> = (0..left.len())
-                .filter(|&index| left[index].after.iter().all(|before| done.contains(before)))
-                .collect();
-            let chosen = match self.configuration.order {
-                _ if ready.is_empty() => return None,
-                Order::Eager => ready[0],
-                Order::Lazy => ready[ready.len() - 1],
-                Order::Random(_) => ready[self.draw(ready.len())],
-            };
-            let node = left.remove(chosen);
-            done.insert(node.handle);
-            sorted.push(node.clone());
+        let places: BTreeMap<Handle, usize> =
+            nodes.iter().enumerate().map(|(place, node)| (node.handle, place)).collect();
+        let mut dependents = vec![Vec::new(); nodes.len()];
+        for (place, node) in nodes.iter().enumerate() {
+            for before in &node.after {
+                dependents[*places.get(before)?].push(place);
+            }
         }
-        Some(sorted)
+        let mut waits: Vec<usize> = nodes.iter().map(|node| node.after.len()).collect();
+        let mut ready: BTreeSet<usize> =
+            (0..nodes.len()).filter(|place| waits[*place] == 0).collect();
+        let mut sorted = Vec::with_capacity(nodes.len());
+        loop {
+            let chosen = match self.configuration.order {
+                Order::Eager => ready.first(),
+                Order::Lazy => ready.last(),
+                Order::Random(_) => {
+                    let chance = self.draw(ready.len());
+                    ready.iter().nth(chance)
+                }
+            };
+            let Some(&place) = chosen else { break };
+            ready.remove(&place);
+            sorted.push(nodes[place].clone());
+            for &dependent in &dependents[place] {
+                waits[dependent] -= 1;
+                if waits[dependent] == 0 {
+                    ready.insert(dependent);
+                }
+            }
+        }
+        // what is on a cycle, or behind one, never became ready
+        (sorted.len() == nodes.len()).then_some(sorted)
     }
 
     /// Instantiates a graph.
