@@ -54,6 +54,8 @@ enum Next {
 
 /// Warp instructions until another warp has its turn.
 const TURN: u64 = 1 << 16;
+/// Atomic and volatile accesses until then: the warp may wait for another one, or for its own lanes.
+const STRONG: u32 = 64;
 
 pub(crate) struct Machine<'m> {
     program: &'m Program,
@@ -65,6 +67,8 @@ pub(crate) struct Machine<'m> {
     statistics: Statistics,
     shared: Shared,
     block: [u32; 3],
+    /// Atomic and volatile accesses of warps in this turn.
+    strong: u32,
 }
 
 fn source<'r>(
@@ -130,6 +134,7 @@ impl<'m> Machine<'m> {
             statistics: Statistics::default(),
             shared: Shared::new(bytes, program.granule, warps, options.check_races),
             block: [0; 3],
+            strong: 0,
         }
     }
 
@@ -185,6 +190,10 @@ impl<'m> Machine<'m> {
                     return Ok(Pause::Turn);
                 }
                 left -= 1;
+                if self.strong > STRONG {
+                    self.strong = 0;
+                    left = 0;
+                }
                 let pc = group.pc;
                 let inst = &program.code[pc as usize];
                 let active = match inst.guard {
