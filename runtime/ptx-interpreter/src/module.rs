@@ -97,36 +97,92 @@ pub struct Kernel {
 
 impl Kernel {
     /// Its name, as C++ mangles it.
+    ///
+    /// ```
+    /// # use straightline_ptx_interpreter::Module;
+    /// let module = Module::parse(".version 9.0\n.target sm_90\n.entry k() { ret; }")?;
+    /// let kernel = module.kernel("k").unwrap();
+    /// assert_eq!(kernel.name(), "k");
+    /// # Ok::<(), straightline_ptx_interpreter::ParseError>(())
+    /// ```
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Its parameters, in order.
+    ///
+    /// ```
+    /// # use straightline_ptx_interpreter::Module;
+    /// let module = Module::parse(".version 9.0\n.target sm_90\n.entry k(.param .u32 n) { ret; }")?;
+    /// let kernel = module.kernel("k").unwrap();
+    /// assert_eq!(kernel.params()[0].bytes, 4);
+    /// # Ok::<(), straightline_ptx_interpreter::ParseError>(())
+    /// ```
     pub fn params(&self) -> &[Param] {
         &self.params
     }
 
     /// Bytes of all parameters.
+    ///
+    /// ```
+    /// # use straightline_ptx_interpreter::Module;
+    /// let module = Module::parse(".version 9.0\n.target sm_90\n.entry k(.param .u32 n, .param .u64 p) { ret; }")?;
+    /// let kernel = module.kernel("k").unwrap();
+    /// assert_eq!(kernel.param_bytes(), 16);
+    /// # Ok::<(), straightline_ptx_interpreter::ParseError>(())
+    /// ```
     pub fn param_bytes(&self) -> usize {
         self.params.last().map_or(0, |last| last.offset + last.bytes)
     }
 
     /// What `__launch_bounds__` or `.reqntid` says of the threads of a block.
+    ///
+    /// ```
+    /// # use straightline_ptx_interpreter::Module;
+    /// let module = Module::parse(".version 9.0\n.target sm_90\n.entry k() .maxntid 64, 2, 1 { ret; }")?;
+    /// let kernel = module.kernel("k").unwrap();
+    /// assert_eq!(kernel.max_threads(), Some([64, 2, 1]));
+    /// # Ok::<(), straightline_ptx_interpreter::ParseError>(())
+    /// ```
     pub fn max_threads(&self) -> Option<[u32; 3]> {
         self.max_threads
     }
 
     /// Bytes of shared memory that it declares.
+    ///
+    /// ```
+    /// # use straightline_ptx_interpreter::Module;
+    /// let module = Module::parse(".version 9.0\n.target sm_90\n.entry k() { .shared .b8 s[96]; ret; }")?;
+    /// let kernel = module.kernel("k").unwrap();
+    /// assert_eq!(kernel.static_shared(), 96);
+    /// # Ok::<(), straightline_ptx_interpreter::ParseError>(())
+    /// ```
     pub fn static_shared(&self) -> u32 {
         self.program.static_shared
     }
 
     /// Virtual registers that it declares; a GPU needs fewer.
+    ///
+    /// ```
+    /// # use straightline_ptx_interpreter::Module;
+    /// let module = Module::parse(".version 9.0\n.target sm_90\n.entry k() { .reg .b64 %rd<9>; ret; }")?;
+    /// let kernel = module.kernel("k").unwrap();
+    /// assert_eq!(kernel.registers(), 9);
+    /// # Ok::<(), straightline_ptx_interpreter::ParseError>(())
+    /// ```
     pub fn registers(&self) -> u32 {
         self.program.registers
     }
 
     /// Bytes of local memory that it declares for each thread.
+    ///
+    /// ```
+    /// # use straightline_ptx_interpreter::Module;
+    /// let module = Module::parse(".version 9.0\n.target sm_90\n.entry k() { .local .align 16 .b8 depot[32]; ret; }")?;
+    /// let kernel = module.kernel("k").unwrap();
+    /// assert_eq!(kernel.local_bytes(), 32);
+    /// # Ok::<(), straightline_ptx_interpreter::ParseError>(())
+    /// ```
     pub fn local_bytes(&self) -> u32 {
         self.program.functions.first().map_or(0, |frame| frame.local)
     }
@@ -187,6 +243,12 @@ pub struct Module {
 
 impl Module {
     /// Reads a PTX text.
+    ///
+    /// ```
+    /// # use straightline_ptx_interpreter::Module;
+    /// assert_eq!(Module::parse(".version 9.0\n.target sm_90").unwrap().kernels().count(), 0);
+    /// assert_eq!(Module::parse(".version 9.0\n.entry").unwrap_err().expected, "a name");
+    /// ```
     pub fn parse(ptx: &str) -> Result<Module, ParseError> {
         let file = parse(ptx)?;
         let mut kernels = Vec::new();
@@ -203,29 +265,57 @@ impl Module {
         Ok(Module { contents: Arc::new(Contents { source, kernels, variables, places }) })
     }
 
-    /// The instruction of a kernel at a line of the text.
-    pub(crate) fn instruction(&self, kernel: &Kernel, line: usize) -> String {
-        let span = kernel.program.spans.iter().find(|span| span.line == line);
-        let text = span.and_then(|span| self.contents.source.get(span.start..span.end));
-        text.unwrap_or("").split_whitespace().collect::<Vec<_>>().join(" ")
+    /// The text.
+    pub(crate) fn source(&self) -> &str {
+        &self.contents.source
     }
 
     /// The kernels, in the order of the text.
+    ///
+    /// ```
+    /// # use straightline_ptx_interpreter::Module;
+    /// let module = Module::parse(".version 9.0\n.entry a() { ret; }\n.entry b() { ret; }")?;
+    /// assert_eq!(module.kernels().last().unwrap().name(), "b");
+    /// # Ok::<(), straightline_ptx_interpreter::ParseError>(())
+    /// ```
     pub fn kernels(&self) -> impl Iterator<Item = &Kernel> {
         self.contents.kernels.iter()
     }
 
     /// The kernel of a name.
+    ///
+    /// ```
+    /// # use straightline_ptx_interpreter::Module;
+    /// let module = Module::parse(".version 9.0\n.entry a() { ret; }")?;
+    /// assert!(module.kernel("a").is_some() && module.kernel("b").is_none());
+    /// # Ok::<(), straightline_ptx_interpreter::ParseError>(())
+    /// ```
     pub fn kernel(&self, name: &str) -> Option<&Kernel> {
         self.kernels().find(|kernel| kernel.name == name)
     }
 
     /// The variables in global and constant memory, in the order of the text.
+    ///
+    /// ```
+    /// # use straightline_ptx_interpreter::Module;
+    /// let module = Module::parse(".version 9.0\n.global .u32 x;\n.const .u32 y = 3;")?;
+    /// assert_eq!(module.variables().filter(|variable| variable.constant).count(), 1);
+    /// # Ok::<(), straightline_ptx_interpreter::ParseError>(())
+    /// ```
     pub fn variables(&self) -> impl Iterator<Item = &Variable> {
         self.contents.variables.iter()
     }
 
     /// Places the variables in the memory of a device.
+    ///
+    /// ```
+    /// # use straightline_ptx_interpreter::{DeviceMemory, Module};
+    /// let module = Module::parse(".version 9.0\n.global .u32 x;")?;
+    /// let mut memory = DeviceMemory::new(1024);
+    /// let loaded = module.load(&mut memory)?;
+    /// assert_eq!((memory.allocations(), loaded.address("y")), (1, None));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn load(&self, memory: &mut DeviceMemory) -> Result<Loaded, MemoryError> {
         let mut addresses = Vec::with_capacity(self.contents.variables.len());
         for variable in self.variables() {
@@ -270,12 +360,30 @@ pub struct Loaded {
 
 impl Loaded {
     /// Address and bytes of a variable.
+    ///
+    /// ```
+    /// # use straightline_ptx_interpreter::{DeviceMemory, Module};
+    /// let module = Module::parse(".version 9.0\n.global .u32 x;")?;
+    /// let mut memory = DeviceMemory::new(1024);
+    /// let loaded = module.load(&mut memory)?;
+    /// assert_eq!(loaded.address("x").unwrap().1, 4);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn address(&self, name: &str) -> Option<(u64, u64)> {
         let index = self.module.variables().position(|variable| variable.name == name)?;
         self.addresses.get(index).copied()
     }
 
     /// The module.
+    ///
+    /// ```
+    /// # use straightline_ptx_interpreter::{DeviceMemory, Module};
+    /// let module = Module::parse(".version 9.0\n.global .u32 x;")?;
+    /// let mut memory = DeviceMemory::new(1024);
+    /// let loaded = module.load(&mut memory)?;
+    /// assert_eq!(loaded.module().variables().count(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn module(&self) -> &Module {
         &self.module
     }
@@ -287,6 +395,16 @@ impl Loaded {
     }
 
     /// Frees the variables.
+    ///
+    /// ```
+    /// # use straightline_ptx_interpreter::{DeviceMemory, Module};
+    /// let module = Module::parse(".version 9.0\n.global .u32 x;")?;
+    /// let mut memory = DeviceMemory::new(1024);
+    /// let loaded = module.load(&mut memory)?;
+    /// loaded.unload(&mut memory)?;
+    /// assert_eq!(memory.in_use(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn unload(self, memory: &mut DeviceMemory) -> Result<(), MemoryError> {
         self.addresses.iter().try_for_each(|&(address, _)| memory.free(address))
     }

@@ -149,11 +149,8 @@ pub fn launch(
     check(found, launch).map_err(refuse)?;
     let program = found.program();
     let constants = constants(program, module, found).map_err(refuse)?;
-    let machine = Machine::new(program, constants, memory, *launch, *options);
-    machine.run(kernel).map_err(|fault| Fault {
-        instruction: module.module().instruction(found, fault.line),
-        ..fault
-    })
+    let source = module.module().source();
+    Machine::new(program, source, constants, memory, *launch, *options).run(kernel)
 }
 
 /// Threads of a block on every GPU since 2010.

@@ -50,7 +50,7 @@ pub(crate) fn decode(
         constants: Vec::new(),
         known: HashMap::new(),
         frames: Vec::new(),
-        shared: Shared::new(file),
+        shared: Shared::default(),
         granule: 4,
         registers: 0,
     };
@@ -73,17 +73,14 @@ pub(crate) fn decode(
 }
 
 /// Where shared variables lie.
+#[derive(Default)]
 struct Shared<'a> {
-    /// Offset of each variable of the module that is used.
+    /// Offset of each variable that is used.
     offsets: HashMap<&'a str, u64>,
     end: u64,
 }
 
 impl<'a> Shared<'a> {
-    fn new(_file: &File<'a>) -> Shared<'a> {
-        Shared { offsets: HashMap::new(), end: 0 }
-    }
-
     fn place(&mut self, name: &'a str, bytes: u64, alignment: u64) -> u64 {
         if let Some(&offset) = self.offsets.get(name) {
             return offset;
@@ -165,11 +162,11 @@ impl<'a, 'f> Linker<'a, 'f> {
         frame.registers = scopes.registers;
         frame.predicates = scopes.predicates;
         frame.local = scopes.local.checked_next_multiple_of(16).unwrap_or(u32::MAX);
-        let mut wrong = None;
+        let mut missing = false;
         for inst in &mut linker.code[frame.start as usize..] {
             let mut patch = |target: &mut u32| match labels.get(*target as usize) {
                 Some(Some(at)) => *target = *at,
-                _ => wrong = Some(*target),
+                _ => missing = true,
             };
             match &mut inst.code {
                 Code::Branch { target } => patch(target),
@@ -177,7 +174,10 @@ impl<'a, 'f> Linker<'a, 'f> {
                 _ => {}
             }
         }
-        debug_assert!(wrong.is_none(), "every label that has a number stands in the body");
+        if missing {
+            let name = function.name;
+            return Err(error_at(linker.source, 0, "labels that stand in the body", name));
+        }
         linker.frames.push(frame);
         Ok(())
     }
@@ -382,7 +382,7 @@ impl<'a> Decoder<'a, '_, '_> {
         if let Some(index) = file.variables.iter().position(|variable| variable.name == name) {
             let variable = &file.variables[index];
             return match variable.place {
-                Place::Shared if is_dynamic(variable) => {
+                Place::Shared if variable.bytes == 0 => {
                     Ok(self.linker.constant(Constant::DynamicShared(offset)))
                 }
                 Place::Shared => {
@@ -431,10 +431,6 @@ impl<'a> Decoder<'a, '_, '_> {
         }
         Ok(address)
     }
-}
-
-fn is_dynamic(variable: &crate::parse::ast::Variable<'_>) -> bool {
-    variable.bytes == 0
 }
 
 fn number_bits(number: Number, kind: Type) -> u64 {

@@ -17,7 +17,7 @@ pub(super) enum Binding {
     /// Offset in shared memory.
     Shared(u64),
     DynamicShared,
-    /// A list of labels: its scope and its place in [`Scopes::targets`].
+    /// A list of labels: its place in [`Scopes::targets`].
     Targets(usize),
     Prototype,
 }

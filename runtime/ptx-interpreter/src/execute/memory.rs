@@ -186,6 +186,7 @@ impl Machine<'_> {
             base: group.registers,
         };
         let total = access.bytes * access.registers.len() as u32;
+        self.strong += u32::from(access.strong);
         if access.address.space == Space::Global {
             return self.load_global(warp, element, total, &addresses, active);
         }
@@ -421,6 +422,7 @@ impl Machine<'_> {
         let bytes = atomic.bytes;
         let mut out = [0; LANES];
         self.statistics.atomics += u64::from(active.count_ones());
+        self.strong += 1;
         self.by_space(&addresses, atomic.address.space, active, |machine, space, at, mask| {
             for lane in lanes(mask) {
                 let address = at[lane];

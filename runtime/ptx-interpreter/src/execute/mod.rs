@@ -7,17 +7,16 @@ mod count;
 mod matrix;
 mod memory;
 mod shared;
+mod values;
 mod warp;
 
 use self::shared::{Shared, User};
+use self::values::both_parts;
 use self::warp::{Group, Warp, assign, lanes, position};
 use crate::fault::{Fault, FaultKind};
 use crate::memory::DeviceMemory;
 use crate::number::{LANES, Lanes, convert};
-use crate::program::{
-    CARRY, Carry, CarryKind, Code, Condition, Conversion, Guard, Inst, Join, Program, Source,
-    Special, WINDOW,
-};
+use crate::program::{Code, Condition, Guard, Inst, Join, Program, Source, WINDOW};
 use crate::run::{Launch, Options, Statistics};
 
 /// What a lane did wrong.
@@ -55,9 +54,12 @@ enum Next {
 
 /// Warp instructions until another warp has its turn.
 const TURN: u64 = 1 << 16;
+/// Atomic and volatile accesses until then: the warp may wait for another one, or for its own lanes.
+const STRONG: u32 = 64;
 
 pub(crate) struct Machine<'m> {
     program: &'m Program,
+    source: &'m str,
     constants: Vec<Lanes>,
     memory: &'m mut DeviceMemory,
     launch: Launch<'m>,
@@ -65,6 +67,8 @@ pub(crate) struct Machine<'m> {
     statistics: Statistics,
     shared: Shared,
     block: [u32; 3],
+    /// Atomic and volatile accesses of warps in this turn.
+    strong: u32,
 }
 
 fn source<'r>(
@@ -108,6 +112,7 @@ fn combine(join: Join, a: u32, b: u32) -> u32 {
 impl<'m> Machine<'m> {
     pub(crate) fn new(
         program: &'m Program,
+        source: &'m str,
         constants: Vec<Lanes>,
         memory: &'m mut DeviceMemory,
         launch: Launch<'m>,
@@ -121,6 +126,7 @@ impl<'m> Machine<'m> {
         let warps = threads.div_ceil(LANES as u32) as usize;
         Machine {
             program,
+            source,
             constants,
             memory,
             launch,
@@ -128,6 +134,7 @@ impl<'m> Machine<'m> {
             statistics: Statistics::default(),
             shared: Shared::new(bytes, program.granule, warps, options.check_races),
             block: [0; 3],
+            strong: 0,
         }
     }
 
@@ -154,12 +161,14 @@ impl<'m> Machine<'m> {
             }
             kind => kind,
         };
+        let span = self.program.spans.get(pc as usize);
+        let text = span.and_then(|span| self.source.get(span.start..span.end)).unwrap_or("");
         Fault {
             kernel: kernel.to_owned(),
             block: self.block,
             thread: place(warp * LANES as u32 + trouble.lane as u32),
             line: line(pc as usize),
-            instruction: String::new(),
+            instruction: text.split_whitespace().collect::<Vec<_>>().join(" "),
             kind,
         }
     }
@@ -181,6 +190,10 @@ impl<'m> Machine<'m> {
                     return Ok(Pause::Turn);
                 }
                 left -= 1;
+                if self.strong > STRONG {
+                    self.strong = 0;
+                    left = 0;
+                }
                 let pc = group.pc;
                 let inst = &program.code[pc as usize];
                 let active = match inst.guard {
@@ -520,78 +533,7 @@ impl<'m> Machine<'m> {
         Ok(Next::Go)
     }
 
-    fn carry(&self, warp: &mut Warp, group: &Group, carry: &Carry, active: u32) {
-        let [a, b, c] =
-            carry.sources.map(|operand| source(&warp.registers, &self.constants, group, operand));
-        let flag = warp.predicates[(group.predicates + CARRY) as usize];
-        let (mut out, mut flags) = ([0; LANES], 0u32);
-        let mask = u64::MAX >> (64 - carry.bits);
-        for lane in 0..LANES {
-            let carried = u128::from(carry.reads && flag >> lane & 1 == 1);
-            let (x, y, z) = (a[lane] & mask, b[lane] & mask, c[lane] & mask);
-            let sum = match carry.kind {
-                CarryKind::Add => u128::from(x) + u128::from(y) + carried,
-                CarryKind::Subtract => {
-                    u128::from(x).wrapping_sub(u128::from(y)).wrapping_sub(carried)
-                }
-                CarryKind::MultiplyLow => {
-                    u128::from(x.wrapping_mul(y) & mask) + u128::from(z) + carried
-                }
-                CarryKind::MultiplyHigh => {
-                    let product = if carry.signed {
-                        let extend = |value: u64| {
-                            i128::from((value << (64 - carry.bits)) as i64 >> (64 - carry.bits))
-                        };
-                        ((extend(x) * extend(y)) >> carry.bits) as u64 & mask
-                    } else {
-                        ((u128::from(x) * u128::from(y)) >> carry.bits) as u64
-                    };
-                    u128::from(product) + u128::from(z) + carried
-                }
-            };
-            out[lane] = sum as u64 & mask;
-            flags |= u32::from(sum >> carry.bits & 1 == 1) << lane;
-        }
-        assign(&mut warp.registers[(group.registers + carry.into) as usize], &out, active);
-        if carry.writes {
-            set(warp, group, CARRY, flags, active);
-        }
-    }
-
-    fn special(&self, warp: &Warp, special: Special) -> Lanes {
-        let each =
-            |value: fn(u32) -> u32| std::array::from_fn(|lane| u64::from(value(lane as u32)));
-        let all = |value: u64| [value; LANES];
-        match special {
-            Special::Thread(axis) => warp.threads[axis],
-            Special::Threads(axis) => all(self.launch.block[axis].into()),
-            Special::Block(axis) => all(self.block[axis].into()),
-            Special::Blocks(axis) => all(self.launch.grid[axis].into()),
-            Special::Lane => each(|lane| lane),
-            Special::Warp => all(warp.index.into()),
-            Special::Warps => {
-                all(u64::from(self.launch.block.iter().product::<u32>().div_ceil(LANES as u32)))
-            }
-            Special::Below(false) => each(|lane| (1 << lane) - 1),
-            Special::Below(true) => each(|lane| u32::MAX >> (31 - lane)),
-            Special::Above(false) => each(|lane| (u32::MAX << lane) & !(1 << lane)),
-            Special::Above(true) => each(|lane| u32::MAX << lane),
-            Special::SelfMask => each(|lane| 1 << lane),
-            Special::Clock(32) => all(self.statistics.warp_instructions & 0xffff_ffff),
-            Special::Clock(_) | Special::Time => all(self.statistics.warp_instructions),
-            Special::DynamicShared => all(self.launch.dynamic_shared.into()),
-            Special::TotalShared => all(self.shared.size()),
-            Special::Fixed(value) => all(value),
-        }
-    }
-
     fn user(&self, warp: &Warp, lane: usize, pc: u32, strong: bool) -> User {
         User { thread: warp.index * LANES as u32 + lane as u32, pc, strong }
     }
-}
-
-fn both_parts(conversion: &Conversion, bits: u64) -> u64 {
-    let (from, to) = (conversion.from.bits(), conversion.to.bits());
-    let high = convert::convert(conversion, bits >> from);
-    high << to | convert::convert(conversion, bits)
 }

@@ -219,7 +219,7 @@ impl<'a> Parser<'a> {
         loop {
             match self.peek().text {
                 ".maxntid" | ".reqntid" => {
-                    function.required_threads = self.next().text == ".reqntid";
+                    function.required_threads |= self.next().text == ".reqntid";
                     let mut threads = [1; 3];
                     for (index, slot) in threads.iter_mut().enumerate() {
                         if index == 0 || self.take(",") {

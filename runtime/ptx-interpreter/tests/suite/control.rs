@@ -199,3 +199,12 @@ fn launches_keep_to_bounds() {
     let unknown = device.attempt("unbounded", x(1), x(1), 0, &args).unwrap_err();
     assert_eq!(unknown.kind, FaultKind::UnknownKernel);
 }
+
+#[test]
+fn modules_are_shared_by_threads() {
+    fn shared<T: Send + Sync + 'static>(_: &T) {}
+    let device = Device::new(CONTROL);
+    shared(&device.loaded);
+    shared(device.loaded.module());
+    shared(&device.memory);
+}

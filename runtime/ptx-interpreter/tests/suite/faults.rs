@@ -282,4 +282,6 @@ fn a_barrier_after_some_threads_are_gone() {
     let fault = provoke(&of("guarded_barrier", 64), &out_and(64), &out_and(50));
     let FaultKind::DivergentBarrier { other_line, .. } = fault.kind else { panic!("{fault}") };
     assert_eq!(other_line, fault.line);
+    // the last of the instructions on its line
+    assert!(fault.instruction.ends_with("bar.sync 0"), "{fault}");
 }
