@@ -22,8 +22,9 @@
 //! # What it does otherwise than a GPU
 //!
 //! - Work of a stream runs late, by default when the host waits for it, and only with what it
-//!   depends on. `STRAIGHTLINE_MOCK_ORDER` is `lazy`, `eager` (at the call) or `random:SEED`. A host
-//!   that polls pinned memory and never calls the driver meanwhile gets on only in the eager order.
+//!   depends on. `STRAIGHTLINE_MOCK_ORDER` is `lazy`, `eager` (at the call) or `random:SEED`, which
+//!   shuffles blocks and warps of kernels as well. A host that polls pinned memory and never calls
+//!   the driver meanwhile gets on only in the eager order.
 //! - New memory holds bytes of `0xFF`: a NaN in every format. Addresses are not used again.
 //! - A kernel that faults breaks its context, as on a GPU; [`Mock::last_fault`] is a sentence with
 //!   thread and line.
@@ -31,7 +32,7 @@
 //! - `STRAIGHTLINE_MOCK_DEVICES` is the number of devices (2), `STRAIGHTLINE_MOCK_MEMORY` the bytes
 //!   of each (2 GiB), `STRAIGHTLINE_MOCK_RACES=0` allows races in shared memory.
 //!   `STRAIGHTLINE_MOCK_PATIENCE` is how many seconds a host waits for ranks of NCCL that have not
-//!   called a collective (10)
+//!   called a collective (10).
 //! - There is no managed memory, no virtual memory management, nothing shared between processes,
 //!   no textures. Kernels cannot use pinned host memory, and no access of a kernel to another
 //!   device's memory is refused.

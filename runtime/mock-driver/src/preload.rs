@@ -252,7 +252,9 @@ impl Mock {
     ///
     /// - of an entry point (`cuLaunchKernel`): how often it was called, and `calls`: all of them
     /// - done since the last reset: `launches` of kernels by calls, `graph_launches`, `kernels` run
-    ///   (those of graphs included), `instructions` of their threads, `copies`, `copied_bytes`,
+    ///   (those of graphs included), what the interpreter counts of them (`instructions`,
+    ///   `global_loads`, `bytes_loaded`, `widest_load`, `sectors_loaded`, `bank_conflicts`, `barriers`
+    ///   ..., the names of its `Statistics`), `copies`, `copied_bytes`,
     ///   `fills`, `products` of cuBLASLt, `collectives` of NCCL, `host_functions`
     /// - there now: `queued` tasks, `allocations`, `allocated_bytes`, `pinned_bytes`, `streams`,
     ///   `events`, `graphs`, `executables`, `modules`

@@ -381,7 +381,7 @@ fn streams_have_priorities() -> Result<(), DriverError> {
 
 #[test]
 fn sums_of_a_kernel_with_dynamic_memory() -> Result<(), DriverError> {
-    let (_mock, _alone) = begin(&[]);
+    let (mock, _alone) = begin(&[]);
     let context = context(0);
     let stream = context.new_stream()?;
     let function = kernel(&context, "block_sums");
@@ -396,6 +396,10 @@ fn sums_of_a_kernel_with_dynamic_memory() -> Result<(), DriverError> {
     // SAFETY: the kernel's parameters
     unsafe { launch.launch(configuration) }?;
     let sums = stream.clone_dtoh(&sums)?;
+    // four bytes each, by 32 neighbours: four sectors for a warp
+    assert_eq!((count(&mock, "bytes_loaded"), count(&mock, "widest_load")), (4000, 4));
+    assert_eq!(count(&mock, "sectors_loaded"), 125);
+    assert_eq!(count(&mock, "barriers"), 4 * 9);
     for (block, sum) in sums.iter().enumerate() {
         let part = numbers.iter().skip(block * 256).take(256).sum::<f32>();
         assert_eq!(*sum, part, "block {block}");

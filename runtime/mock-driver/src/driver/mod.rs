@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use straightline_ptx_interpreter::DeviceMemory;
+use straightline_ptx_interpreter::{DeviceMemory, Statistics};
 
 /// When queued work runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,8 +100,8 @@ pub(crate) struct Counts {
     pub(crate) graph_launches: u64,
     /// kernels run, those of graphs included
     pub(crate) kernels: u64,
-    /// instructions of threads
-    pub(crate) instructions: u64,
+    /// what these kernels did; of the widest accesses the widest
+    pub(crate) work: Statistics,
     pub(crate) copies: u64,
     pub(crate) copied_bytes: u64,
     pub(crate) fills: u64,
@@ -110,6 +110,27 @@ pub(crate) struct Counts {
     /// collectives of NCCL
     pub(crate) collectives: u64,
     pub(crate) host_functions: u64,
+}
+
+impl Counts {
+    /// Counts a kernel that has run.
+    pub(crate) fn add(&mut self, kernel: &Statistics) {
+        let sum = &mut self.work;
+        sum.instructions += kernel.instructions;
+        sum.warp_instructions += kernel.warp_instructions;
+        sum.global_loads += kernel.global_loads;
+        sum.global_stores += kernel.global_stores;
+        sum.bytes_loaded += kernel.bytes_loaded;
+        sum.bytes_stored += kernel.bytes_stored;
+        sum.widest_load = sum.widest_load.max(kernel.widest_load);
+        sum.widest_store = sum.widest_store.max(kernel.widest_store);
+        sum.sectors_loaded += kernel.sectors_loaded;
+        sum.sectors_stored += kernel.sectors_stored;
+        sum.bank_conflicts += kernel.bank_conflicts;
+        sum.barriers += kernel.barriers;
+        sum.atomics += kernel.atomics;
+        sum.divergent_branches += kernel.divergent_branches;
+    }
 }
 
 /// Why work failed: the code that its context gives from then on, and a sentence.
@@ -238,7 +259,20 @@ impl Driver {
             "launches" => counts.launches,
             "graph_launches" => counts.graph_launches,
             "kernels" => counts.kernels,
-            "instructions" => counts.instructions,
+            "instructions" => counts.work.instructions,
+            "warp_instructions" => counts.work.warp_instructions,
+            "global_loads" => counts.work.global_loads,
+            "global_stores" => counts.work.global_stores,
+            "bytes_loaded" => counts.work.bytes_loaded,
+            "bytes_stored" => counts.work.bytes_stored,
+            "widest_load" => counts.work.widest_load.into(),
+            "widest_store" => counts.work.widest_store.into(),
+            "sectors_loaded" => counts.work.sectors_loaded,
+            "sectors_stored" => counts.work.sectors_stored,
+            "bank_conflicts" => counts.work.bank_conflicts,
+            "barriers" => counts.work.barriers,
+            "atomics" => counts.work.atomics,
+            "divergent_branches" => counts.work.divergent_branches,
             "copies" => counts.copies,
             "copied_bytes" => counts.copied_bytes,
             "fills" => counts.fills,

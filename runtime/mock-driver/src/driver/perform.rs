@@ -3,12 +3,12 @@
 use super::graph::Node;
 use super::memory::POISON;
 use super::work::{Copy, Kernel, Place, Work};
-use super::{Failure, Session};
+use super::{Failure, Order, Session};
 use crate::abi::FillNode;
 use crate::code::Code;
 use crate::door;
 use std::sync::Arc;
-use straightline_ptx_interpreter::{Launch, Options};
+use straightline_ptx_interpreter::{Launch, Options, WarpOrder};
 
 /// Estimated nanoseconds: of starting a kernel or a copy.
 const START: u64 = 2_000;
@@ -91,10 +91,16 @@ impl Session {
             code: Code::LAUNCH_FAILED,
             text: "a queued kernel's module was unloaded before it ran".to_owned(),
         };
+        // blocks and warps have no order either
+        let warp_order = match self.configuration.order {
+            Order::Random(_) => WarpOrder::Shuffled(self.draw(usize::MAX) as u64),
+            _ => WarpOrder::Forward,
+        };
         let function = self.functions.get(&kernel.function).ok_or_else(missing)?;
         let name = function.name.clone();
         let module = self.modules.get(&function.module).ok_or_else(missing)?.loaded.clone();
-        let options = Options { check_races: self.configuration.races, ..Options::default() };
+        let check_races = self.configuration.races;
+        let options = Options { warp_order, check_races, ..Options::default() };
         let launch = Launch {
             grid: kernel.grid,
             block: kernel.block,
@@ -110,7 +116,7 @@ impl Session {
             &options,
         ) {
             Ok(statistics) => {
-                self.counts.instructions += statistics.instructions;
+                self.counts.add(&statistics);
                 // as if 132 multiprocessors did 128 instructions per nanosecond together
                 self.clock += START + statistics.instructions / 16_384;
                 Ok(())
