@@ -10,6 +10,7 @@ use super::{Driver, Failure, Order, Session, new_number};
 use crate::abi::Handle;
 use crate::code::{Code, Outcome};
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 /// A piece of work in a queue.
@@ -231,6 +232,14 @@ impl Session {
         self.announce();
     }
 
+    /// Does a piece of work; a panic is a failure like others, since tasks have to end.
+    fn attempt(&mut self, work: &Work) -> Result<(), Failure> {
+        catch_unwind(AssertUnwindSafe(|| self.perform(work))).unwrap_or_else(|_| {
+            let text = "the mock panicked while it ran this; the message is in the test's output";
+            Err(Failure { code: Code::UNKNOWN, text: text.to_owned() })
+        })
+    }
+
     fn run_here(&mut self, number: u64) {
         let Some(task) = self.tasks.get(&number) else { return };
         let (work, context) = (task.work.clone(), task.context);
@@ -238,7 +247,7 @@ impl Session {
             task.after.iter().map(|before| self.times.of(*before)).fold(task.earliest, u64::max);
         // after a failure nothing of the context runs any more, but its tasks end
         if self.intact(context).is_ok()
-            && let Err(failure) = self.perform(&work)
+            && let Err(failure) = self.attempt(&work)
         {
             self.fail(context, failure);
         }
