@@ -27,6 +27,8 @@ struct Granule {
     reads: [Record; 2],
     /// The instruction of an asynchronous copy that has not been waited for, plus 1.
     pending: u32,
+    /// The number of the block that wrote it.
+    written: u32,
 }
 
 /// Shared memory of a block, with the last accesses to each part of it.
@@ -44,6 +46,9 @@ pub(super) struct Shared {
     /// By warp and other warp.
     known: Vec<u32>,
     pending: usize,
+    /// The number of the block, from 1.
+    block: u32,
+    unwritten: u64,
 }
 
 impl Shared {
@@ -57,12 +62,19 @@ impl Shared {
             time: vec![1; warps],
             known: vec![0; warps * warps],
             pending: 0,
+            block: 0,
+            unwritten: 0,
         }
     }
 
     /// Whether accesses are noted.
     pub(super) fn checks(&self) -> bool {
         !self.granules.is_empty()
+    }
+
+    /// How many granules were read that no thread of the block had written.
+    pub(super) fn unwritten(&self) -> u64 {
+        self.unwritten
     }
 
     pub(super) fn contents(&self) -> &[u8] {
@@ -76,6 +88,7 @@ impl Shared {
     /// For the next block.
     pub(super) fn restart(&mut self) {
         self.bytes.fill(POISON);
+        self.block = self.block.wrapping_add(1);
         let all: Vec<usize> = (0..self.time.len()).collect();
         self.meet(&all, &all);
         if self.pending > 0 {
@@ -243,6 +256,7 @@ impl Shared {
         for index in self.range(offset, bytes) {
             self.pending(index)?;
             let granule = self.granules[index];
+            self.unwritten += u64::from(granule.written != self.block);
             if self.races(granule.write, now) {
                 return Err(self.race(RaceKind::ReadAfterWrite, index, granule.write));
             }
@@ -277,6 +291,7 @@ impl Shared {
                 }
             }
             self.granules[index].write = now;
+            self.granules[index].written = self.block;
         }
         Ok(())
     }
