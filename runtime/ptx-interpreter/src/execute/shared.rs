@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use crate::fault::{FaultKind, RaceKind};
 use crate::memory::POISON;
 
@@ -49,6 +51,8 @@ pub(super) struct Shared {
     /// The number of the block, from 1.
     block: u32,
     unwritten: u64,
+    /// For each barrier object, the times that its arrivals bring: of this phase and the last one.
+    objects: HashMap<u64, [Vec<u32>; 2]>,
 }
 
 impl Shared {
@@ -64,6 +68,7 @@ impl Shared {
             pending: 0,
             block: 0,
             unwritten: 0,
+            objects: HashMap::new(),
         }
     }
 
@@ -88,6 +93,7 @@ impl Shared {
     /// For the next block.
     pub(super) fn restart(&mut self) {
         self.bytes.fill(POISON);
+        self.objects.clear();
         self.block = self.block.wrapping_add(1);
         let all: Vec<usize> = (0..self.time.len()).collect();
         self.meet(&all, &all);
@@ -115,6 +121,32 @@ impl Shared {
         }
         for &warp in arrives {
             self.time[warp] += 1;
+        }
+    }
+
+    /// A warp arrives at a barrier object; the last one ends the phase.
+    pub(super) fn release(&mut self, warp: usize, object: u64, last: bool) {
+        let warps = self.time.len();
+        let [this, before] = self.objects.entry(object).or_default();
+        this.resize(warps, 0);
+        for (other, time) in this.iter_mut().enumerate() {
+            *time = (*time).max(self.known[warp * warps + other]);
+        }
+        this[warp] = this[warp].max(self.time[warp]);
+        self.time[warp] += 1;
+        if last {
+            *before = std::mem::take(this);
+        }
+    }
+
+    /// A warp has found the last phase of a barrier object over.
+    pub(super) fn acquire(&mut self, warp: usize, object: u64) {
+        let warps = self.time.len();
+        if let Some([_, before]) = self.objects.get(&object) {
+            for (other, &time) in before.iter().enumerate() {
+                let slot = &mut self.known[warp * warps + other];
+                *slot = (*slot).max(time);
+            }
         }
     }
 
