@@ -300,6 +300,29 @@ pub(crate) struct Barrier {
     pub(crate) condition: Option<Condition>,
 }
 
+/// What is done to a barrier object in shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MbarrierKind {
+    Init,
+    Inval,
+    /// Gives the phase.
+    Arrive,
+    /// Whether a phase is over: that of a state, or the last one of a parity.
+    Test {
+        parity: bool,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct Mbarrier {
+    pub(crate) kind: MbarrierKind,
+    pub(crate) address: Address,
+    /// A count, a state or a parity.
+    pub(crate) value: Option<Source>,
+    pub(crate) state: Option<Register>,
+    pub(crate) done: Option<Predicate>,
+}
+
 #[derive(Debug)]
 pub(crate) struct AsyncCopy {
     pub(crate) to: Address,
@@ -462,6 +485,7 @@ pub(crate) enum Code {
         mask: Source,
     },
     Barrier(Box<Barrier>),
+    Mbarrier(Box<Mbarrier>),
     AsyncCopy(Box<AsyncCopy>),
     AsyncCommit,
     /// Waits until so many of the newest groups are left.

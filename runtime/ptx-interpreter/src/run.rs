@@ -105,6 +105,10 @@ pub struct Statistics {
     pub shared_loads: u64,
     /// Stores to shared memory.
     pub shared_stores: u64,
+    /// Reads of shared memory that no thread of the block had written, in units of the narrowest
+    /// access; counted where races are checked. Such memory holds [`crate::POISON`], which is next to
+    /// zero as a floating-point number, so that a sum over it looks right.
+    pub uninitialized_reads: u64,
     /// How often the banks of shared memory were used again for one access of a warp.
     pub bank_conflicts: u64,
     /// Barriers that blocks passed: one for a block.

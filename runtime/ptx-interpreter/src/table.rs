@@ -80,6 +80,7 @@ const SUPPORTED: &[(&str, &str)] = &[
     ("madc", "lo hi u/s 32 64, .cc"),
     ("match", "any.sync all.sync b32 b64"),
     ("max", "as min"),
+    ("mbarrier", "init inval arrive test_wait try_wait, .parity; not of transactions"),
     ("membar", "no effect: memory is in order"),
     ("min", "u/s 16 32 64, 16x2; f32 f64; f16 bf16 and their pairs; .ftz .NaN .xorsign.abs"),
     (

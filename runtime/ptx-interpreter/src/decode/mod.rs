@@ -9,6 +9,7 @@ mod half;
 mod integer;
 mod logic;
 mod matrix;
+mod mbarrier;
 mod memory;
 mod op;
 mod scope;
@@ -272,6 +273,7 @@ impl<'a> Decoder<'a, '_, '_> {
                 self.control(op)
             }
             "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => self.warp(op),
+            "mbarrier" => self.mbarrier(op),
             "ldmatrix" | "stmatrix" | "mma" => self.matrix(op),
             _ => Err(Reject::Unsupported),
         }

@@ -94,6 +94,7 @@ impl Machine<'_> {
                 return Err(self.fault(kernel, warp, pc, *trouble));
             }
         }
+        self.statistics.uninitialized_reads = self.shared.unwritten();
         Ok(self.statistics)
     }
 

@@ -5,6 +5,7 @@ pub(crate) mod calls;
 mod collective;
 mod count;
 mod matrix;
+mod mbarrier;
 mod memory;
 mod shared;
 mod values;
@@ -484,6 +485,7 @@ impl<'m> Machine<'m> {
             }
             Code::Atomic(atomic) => self.atomic(warp, group, atomic, active, pc)?,
             Code::AsyncCopy(copy) => self.async_copy(warp, group, copy, active, pc)?,
+            Code::Mbarrier(mbarrier) => self.mbarrier(warp, group, mbarrier, active, pc)?,
             Code::AsyncCommit => {
                 for lane in lanes(active) {
                     warp.committed[lane] += 1;

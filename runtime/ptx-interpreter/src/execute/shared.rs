@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use crate::fault::{FaultKind, RaceKind};
 use crate::memory::POISON;
 
@@ -27,6 +29,8 @@ struct Granule {
     reads: [Record; 2],
     /// The instruction of an asynchronous copy that has not been waited for, plus 1.
     pending: u32,
+    /// The number of the block that wrote it.
+    written: u32,
 }
 
 /// Shared memory of a block, with the last accesses to each part of it.
@@ -44,6 +48,11 @@ pub(super) struct Shared {
     /// By warp and other warp.
     known: Vec<u32>,
     pending: usize,
+    /// The number of the block, from 1.
+    block: u32,
+    unwritten: u64,
+    /// For each barrier object, the times that its arrivals bring: of this phase and the last one.
+    objects: HashMap<u64, [Vec<u32>; 2]>,
 }
 
 impl Shared {
@@ -57,12 +66,20 @@ impl Shared {
             time: vec![1; warps],
             known: vec![0; warps * warps],
             pending: 0,
+            block: 0,
+            unwritten: 0,
+            objects: HashMap::new(),
         }
     }
 
     /// Whether accesses are noted.
     pub(super) fn checks(&self) -> bool {
         !self.granules.is_empty()
+    }
+
+    /// How many granules were read that no thread of the block had written.
+    pub(super) fn unwritten(&self) -> u64 {
+        self.unwritten
     }
 
     pub(super) fn contents(&self) -> &[u8] {
@@ -76,6 +93,8 @@ impl Shared {
     /// For the next block.
     pub(super) fn restart(&mut self) {
         self.bytes.fill(POISON);
+        self.objects.clear();
+        self.block = self.block.wrapping_add(1);
         let all: Vec<usize> = (0..self.time.len()).collect();
         self.meet(&all, &all);
         if self.pending > 0 {
@@ -102,6 +121,32 @@ impl Shared {
         }
         for &warp in arrives {
             self.time[warp] += 1;
+        }
+    }
+
+    /// A warp arrives at a barrier object; the last one ends the phase.
+    pub(super) fn release(&mut self, warp: usize, object: u64, last: bool) {
+        let warps = self.time.len();
+        let [this, before] = self.objects.entry(object).or_default();
+        this.resize(warps, 0);
+        for (other, time) in this.iter_mut().enumerate() {
+            *time = (*time).max(self.known[warp * warps + other]);
+        }
+        this[warp] = this[warp].max(self.time[warp]);
+        self.time[warp] += 1;
+        if last {
+            *before = std::mem::take(this);
+        }
+    }
+
+    /// A warp has found the last phase of a barrier object over.
+    pub(super) fn acquire(&mut self, warp: usize, object: u64) {
+        let warps = self.time.len();
+        if let Some([_, before]) = self.objects.get(&object) {
+            for (other, &time) in before.iter().enumerate() {
+                let slot = &mut self.known[warp * warps + other];
+                *slot = (*slot).max(time);
+            }
         }
     }
 
@@ -243,6 +288,7 @@ impl Shared {
         for index in self.range(offset, bytes) {
             self.pending(index)?;
             let granule = self.granules[index];
+            self.unwritten += u64::from(granule.written != self.block);
             if self.races(granule.write, now) {
                 return Err(self.race(RaceKind::ReadAfterWrite, index, granule.write));
             }
@@ -277,6 +323,7 @@ impl Shared {
                 }
             }
             self.granules[index].write = now;
+            self.granules[index].written = self.block;
         }
         Ok(())
     }

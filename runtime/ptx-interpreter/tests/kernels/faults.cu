@@ -84,3 +84,9 @@ extern "C" __global__ void guarded_barrier(int* out, int limit) {
     asm volatile("{ .reg .pred p; setp.lt.s32 p, %0, %1; @p bar.sync 0; }" :: "r"(threadIdx.x), "r"(limit));
     out[threadIdx.x] = 1;
 }
+extern "C" __global__ void half_written(float* out, int written) {
+    __shared__ float s[64];
+    if (threadIdx.x < written) s[threadIdx.x] = 1.0f;
+    __syncthreads();
+    out[threadIdx.x] = s[threadIdx.x] + s[63 - threadIdx.x];
+}

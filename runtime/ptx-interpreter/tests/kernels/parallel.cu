@@ -135,3 +135,33 @@ extern "C" __global__ void atomic_vectors(float2* pair, float4* four) {
     float4 old = atomicAdd(four, make_float4(1.0f, 2.0f, 3.0f, 4.0f));
     if (old.x == 7.0f) pair[1] = make_float2(old.y, old.w);
 }
+// One warp fills two buffers in turns, three warps empty them; objects in shared memory say when.
+extern "C" __global__ void barrier_objects(int* out, int rounds, int acquire) {
+    __shared__ unsigned long long full[2], empty[2];
+    __shared__ int buffer[2][32];
+    auto address = [](const void* pointer) { return unsigned(__cvta_generic_to_shared(pointer)); };
+    auto arrive = [&](unsigned long long* object) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(address(object)) : "memory"); };
+    auto wait = [&](unsigned long long* object, int parity) {
+        int done;
+        do asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }" : "=r"(done) : "r"(address(object)), "r"(parity) : "memory");
+        while (!done);
+    };
+    int lane = threadIdx.x % 32;
+    if (threadIdx.x < 2) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 32;" :: "r"(address(&full[threadIdx.x])) : "memory");
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 96;" :: "r"(address(&empty[threadIdx.x])) : "memory");
+    }
+    __syncthreads();
+    for (int round = 0; round < rounds; round++) {
+        int stage = round % 2, parity = round / 2 % 2;
+        if (threadIdx.x < 32) {
+            wait(&empty[stage], parity ^ 1);
+            buffer[stage][lane] = round * 1000 + lane;
+            arrive(&full[stage]);
+        } else {
+            if (acquire) wait(&full[stage], parity);
+            atomicAdd(&out[round], buffer[stage][31 - lane]);
+            arrive(&empty[stage]);
+        }
+    }
+}

@@ -285,3 +285,14 @@ fn a_barrier_after_some_threads_are_gone() {
     // the last of the instructions on its line
     assert!(fault.instruction.ends_with("bar.sync 0"), "{fault}");
 }
+
+#[test]
+fn shared_memory_that_nothing_wrote() {
+    let mut device = Device::new(FAULTS);
+    for (written, reads) in [(64, 0), (40, 2 * 2 * 24), (64, 0)] {
+        let args = out_and(written)(&mut device);
+        // of two blocks: what the first one wrote is gone
+        let statistics = device.run("half_written", x(2), x(64), &args);
+        assert_eq!(statistics.uninitialized_reads, reads);
+    }
+}

@@ -1,4 +1,5 @@
 use half::{bf16, f16};
+use straightline_ptx_interpreter::FaultKind;
 
 use crate::device::{Device, ORDERS, Random, args, x};
 
@@ -206,4 +207,23 @@ fn vectors_are_added_atomically() {
     device.run("atomic_vectors", x(1), x(64), &args().with(pair).with(four));
     assert_eq!(device.download::<f32>(pair, 4), [64.0, 128.0, 14.0, 28.0]);
     assert_eq!(device.download::<f32>(four, 4), [64.0, 128.0, 192.0, 256.0]);
+}
+
+#[test]
+fn barrier_objects_hand_buffers_over() {
+    for order in ORDERS {
+        let mut device = Device::new(PARALLEL);
+        device.options.warp_order = order;
+        let out = device.upload(&[0u32; 7]);
+        let launch = |device: &mut Device, acquire: u32| {
+            let args = args().with(out).with(7u32).with(acquire);
+            device.attempt("barrier_objects", x(2), x(128), 0, &args)
+        };
+        launch(&mut device, 1).unwrap();
+        let expected: Vec<u32> = (0..7).map(|round| 2 * 3 * (round * 32_000 + 496)).collect();
+        assert_eq!(device.download::<u32>(out, 7), expected);
+        // the readers do not wait until a buffer is full
+        let fault = launch(&mut device, 0).unwrap_err();
+        assert!(matches!(fault.kind, FaultKind::SharedRace { .. }), "{fault}");
+    }
 }
