@@ -24,6 +24,8 @@ fn the_ptx_is_that_of_its_source() {
         return;
     }
     let options = CompileOptions {
+        // assertions have the name of their file in them
+        name: Some("basic.cu".to_owned()),
         arch: Some("compute_90"),
         options: vec!["--std=c++17".to_owned(), "--fmad=true".to_owned()],
         ..Default::default()

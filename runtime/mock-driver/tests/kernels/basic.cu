@@ -1,5 +1,5 @@
-// Compiled by NVRTC 13.0 with --gpu-architecture=compute_90 --std=c++17 --fmad=true; basic.ptx is
-// the result, which tests/kernels.rs compares where NVRTC is installed.
+// NVRTC 13.0 compiled this as basic.cu with --gpu-architecture=compute_90 --std=c++17 --fmad=true;
+// basic.ptx is the result, which tests/kernels.rs compares where NVRTC is installed.
 
 extern "C" __global__ void store(int *out, int value, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
