@@ -1,0 +1,137 @@
+/// The instructions that are interpreted: each mnemonic, and its forms.
+///
+/// What is not named here, or has other modifiers, is an [`crate::FaultKind::Unsupported`] when it is
+/// reached; [`crate::Kernel::unsupported`] lists it before.
+///
+/// ```
+/// use straightline_ptx_interpreter::supported;
+///
+/// let shuffle = supported().iter().find(|(mnemonic, _)| *mnemonic == "shfl").unwrap();
+/// assert_eq!(shuffle.1, "shfl.sync.{up,down,bfly,idx}.b32 with or without a predicate");
+/// ```
+pub fn supported() -> &'static [(&'static str, &'static str)] {
+    SUPPORTED
+}
+
+const SUPPORTED: &[(&str, &str)] = &[
+    ("abs", "s16 s32 s64; f32 f64; f16 bf16 and their pairs; .ftz"),
+    ("activemask", "b32"),
+    (
+        "add",
+        "u/s 16 32 64, .sat.s32, 16x2, .cc; f32 f64 with each rounding, .ftz .sat; f16 bf16 and their pairs, .sat",
+    ),
+    ("addc", "u/s 32 64, .cc"),
+    ("and", "b16 b32 b64 pred"),
+    ("applypriority", "no effect"),
+    (
+        "atom",
+        "add min max and or xor exch cas inc dec; 32 and 64 bits, cas.b16; add f32 f64 f16 bf16 f16x2 bf16x2; global shared generic; v2 v4 v8",
+    ),
+    ("bar", "sync arrive red.{popc,and,or} with and without a count of threads; warp.sync"),
+    ("barrier", "as bar; cluster of one block"),
+    ("bfe", "u/s 32 64"),
+    ("bfi", "b32 b64"),
+    ("bfind", "u/s 32 64, .shiftamt"),
+    ("bmsk", "clamp wrap b32"),
+    ("bra", "with guards, .uni"),
+    ("brev", "b32 b64"),
+    ("brkpt", "as trap"),
+    ("brx", "idx with .branchtargets"),
+    (
+        "call",
+        "functions with .param parameters, through pointers, recursive; of .extern ones assert, which is a fault, and printf, which prints nothing",
+    ),
+    ("clz", "b32 b64"),
+    ("cnot", "b16 b32 b64"),
+    ("copysign", "f32 f64"),
+    ("cos", "approx f32, .ftz"),
+    (
+        "cp",
+        "async.{ca,cg}.shared.global of 4 8 16 bytes with source size or ignored source; commit_group wait_group wait_all",
+    ),
+    ("createpolicy", "no effect"),
+    (
+        "cvt",
+        "all pairs of u/s 8 16 32 64, f16 bf16 f32 f64, to tf32; each rounding, .sat .satfinite .relu .ftz; pairs of f16 bf16 e4m3 e5m2",
+    ),
+    ("cvta", "global const shared local param, both ways"),
+    ("discard", "no effect"),
+    ("div", "u/s 16 32 64; f32 f64 with each rounding, .approx .full .ftz"),
+    ("dp2a", "lo hi, each pair of signs"),
+    ("dp4a", "each pair of signs"),
+    ("elect", "sync"),
+    ("ex2", "approx f32 f16 bf16 and pairs, .ftz"),
+    ("exit", "with guards"),
+    ("fence", "no effect: memory is in order"),
+    ("fma", "f32 f64 with each rounding, .ftz .sat; f16 bf16 and their pairs, .sat .relu"),
+    ("fns", "b32"),
+    ("griddepcontrol", "no effect"),
+    ("isspacep", "global const shared local param"),
+    (
+        "ld",
+        "global shared local const param generic; 8 to 64 bits, v2 v4 v8; caches, .volatile .relaxed .acquire",
+    ),
+    ("ldmatrix", "sync.aligned.m8n8.{x1,x2,x4}.b16, .trans"),
+    ("ldu", "as ld"),
+    ("lg2", "approx f32, .ftz"),
+    ("lop3", "b32"),
+    ("mad", "lo hi wide, .hi.sat.s32, .cc; f32 f64 as fma"),
+    ("mad24", "lo hi u32 s32"),
+    ("madc", "lo hi u/s 32 64, .cc"),
+    ("match", "any.sync all.sync b32 b64"),
+    ("max", "as min"),
+    ("mbarrier", "init inval arrive test_wait try_wait, .parity; not of transactions"),
+    ("membar", "no effect: memory is in order"),
+    ("min", "u/s 16 32 64, 16x2; f32 f64; f16 bf16 and their pairs; .ftz .NaN .xorsign.abs"),
+    (
+        "mma",
+        "sync.aligned m16n8k8 m16n8k16 of f16 bf16, m16n8k4 m16n8k8 of tf32, m16n8k32 of e4m3 e5m2, m16n8k16 m16n8k32 of u8 s8; sums in f32, s32, f16 of f16",
+    ),
+    (
+        "mov",
+        "registers, constants, addresses, special registers, predicates; vectors packed and unpacked",
+    ),
+    ("mul", "lo hi wide; f32 f64 with each rounding, .ftz .sat; f16 bf16 and their pairs, .sat"),
+    ("mul24", "lo hi u32 s32"),
+    ("nanosleep", "no effect"),
+    ("neg", "s16 s32 s64; f32 f64; f16 bf16 and their pairs; .ftz"),
+    ("not", "b16 b32 b64 pred"),
+    ("or", "b16 b32 b64 pred"),
+    ("pmevent", "no effect"),
+    ("popc", "b32 b64"),
+    ("prefetch", "no effect"),
+    ("prefetchu", "no effect"),
+    ("prmt", "b32, each mode"),
+    ("rcp", "f32 f64 with each rounding, .approx .ftz"),
+    ("red", "as atom"),
+    ("redux", "sync add min max u32 s32, and or xor b32"),
+    ("rem", "u/s 16 32 64"),
+    ("ret", "with guards"),
+    ("rsqrt", "approx f32 f64, .ftz"),
+    ("sad", "u/s 16 32 64"),
+    ("selp", "all types"),
+    ("set", "as setp, to u32 s32 f32 f16 bf16 and pairs"),
+    ("setmaxnreg", "no effect"),
+    (
+        "setp",
+        "each comparison of u/s/b 16 32 64, f32 f64 f16 bf16 and pairs; and or xor with a predicate; p|q",
+    ),
+    ("shf", "l r, clamp wrap b32"),
+    ("shfl", "shfl.sync.{up,down,bfly,idx}.b32 with or without a predicate"),
+    ("shl", "b16 b32 b64"),
+    ("shr", "b/u/s 16 32 64"),
+    ("sin", "approx f32, .ftz"),
+    ("slct", "by s32 f32"),
+    ("sqrt", "f32 f64 with each rounding, .approx .ftz"),
+    ("st", "as ld"),
+    ("stmatrix", "sync.aligned.m8n8.{x1,x2,x4}.b16, .trans"),
+    ("sub", "as add"),
+    ("subc", "u/s 32 64, .cc"),
+    ("szext", "clamp wrap u32 s32"),
+    ("tanh", "approx f32 f16 bf16 and pairs"),
+    ("testp", "f32 f64"),
+    ("trap", "a fault"),
+    ("vabsdiff4", "u32 s32, .add"),
+    ("vote", "sync all any uni ballot"),
+    ("xor", "b16 b32 b64 pred"),
+];
