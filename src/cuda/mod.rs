@@ -22,7 +22,7 @@
 //!
 //! # Kernels at the CUDA key
 //!
-//! One boxed kernel, the fallback of the key, serves the operators: what an operator is (its schema, its
+//! One boxed kernel serves the operators: what an operator is (its schema, its
 //! shapes, its loops) is known already, so there is nothing to write for each.
 //!
 //! - What makes memory or a view is the kernel of the CPU: that allocates by device, and leaves
@@ -55,39 +55,31 @@ use crate::error::Result;
 use crate::ops::foreign;
 use crate::ops::forms::structured::arguments;
 use crate::ops::forms::variants;
+use crate::tensor::on_device::before_first_use;
 use std::collections::BTreeSet;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use straightline_catalog::Op;
 use straightline_catalog::entry::{ENTRIES, Entry};
 
-/// Registers the fallback of the key. The rest follows when a tensor is first made there, so that
-/// programs without a GPU do not pay for it.
-pub(crate) fn register() -> Result<()> {
-    let mut library = Library::fallbacks(DispatchKey::CUDA)?;
-    library.fallback(Kernel::boxed(fallback))?;
-    library.leak();
-    Ok(())
+/// Has the kernels registered before the first call on a GPU, so that programs without one do not pay
+/// for them.
+pub(crate) fn register() {
+    before_first_use(|| {
+        enable().expect("the schemas and kernels fit together: tests load them all")
+    });
 }
 
-/// Registers at the key what would otherwise be served by a default kernel that computes: it would
-/// leave results without bytes of the host unset. Default kernels made of other operators stay.
+/// Registers the boxed kernel for each operator that has a kernel at the CPU, or a default kernel that
+/// computes: this would leave results without bytes of the host unset. Default kernels made of other
+/// operators stay, and operators from outside have no kernel here.
 fn enable() -> Result<()> {
-    static DONE: OnceLock<()> = OnceLock::new();
-    static REGISTERING: Mutex<()> = Mutex::new(());
-    if DONE.get().is_some() {
-        return Ok(());
-    }
-    let _one_at_a_time = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
-    if DONE.get().is_some() {
-        return Ok(());
-    }
     let key = DispatchKey::CUDA;
     let mut library = Library::implementation("aten", key)?;
     library.own();
+    library.impl_at(Op::_copy_from.unqualified(), key, Kernel::boxed(fallback))?;
     for entry in ENTRIES {
         if let Some(functional) = entry.structured.first() {
-            let functional_at = functional.unqualified();
-            library.impl_at(functional_at, key, Kernel::boxed(fallback))?;
+            library.impl_at(functional.unqualified(), key, Kernel::boxed(fallback))?;
             let out = variants::of(*functional, entry.out, key);
             library.impl_at(entry.op.unqualified(), key, out)?;
         } else if let Some(functional) = entry.variant_of {
@@ -100,22 +92,22 @@ fn enable() -> Result<()> {
         }
     }
     library.leak();
-    _ = DONE.set(());
     Ok(())
 }
 
 /// Whether a kernel of the operator, at the CPU or for all backends, computes by itself.
 fn computes(entry: &Entry) -> bool {
     const OF_OTHERS: [&str; 2] = ["composite", "composed"];
-    let at = |key: &str| {
-        key.split(',').any(|k| k.trim() == "CPU")
-            || (key.contains("CompositeExplicitAutograd") && !entry.of_others)
-    };
-    entry.kernels.iter().any(|(key, kernel)| at(key) && !OF_OTHERS.contains(kernel))
+    entry.kernels.iter().any(|(key, kernel)| match *key {
+        "CPU" => true,
+        "CompositeExplicitAutograd" | "CompositeExplicitAutogradNonFunctional" => {
+            !entry.of_others && !OF_OTHERS.contains(kernel)
+        }
+        _ => false,
+    })
 }
 
 fn fallback(op: OperatorHandle, _: DispatchKeySet, stack: &mut Stack) -> Result<()> {
-    enable()?;
     let schema = op.schema();
     match op.op() {
         Some(Op::_copy_from) => return copy::copy_from(op, stack),

@@ -45,7 +45,7 @@ pub(super) fn register() {
     crate::transforms::register().expect("each layer key is free");
     crate::modes::register_operators();
     #[cfg(feature = "cuda")]
-    crate::cuda::register().expect("the key has no other fallback");
+    crate::cuda::register();
 }
 
 fn fallbacks() -> Result<()> {

@@ -169,6 +169,10 @@ pub mod aten {
         device: Option<Device>,
     ) -> DispatchKeySet {
         let device = device.unwrap_or(Device::CPU);
+        #[cfg(feature = "cuda")]
+        if device.kind == straightline_catalog::DeviceType::Cuda {
+            crate::tensor::on_device::used();
+        }
         let functionality = match layout.unwrap_or_default() {
             Layout::Strided | Layout::Jagged if dtype.is_some_and(DType::is_quantized) => {
                 DispatchKey::Quantized

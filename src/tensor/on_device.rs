@@ -8,9 +8,28 @@ use super::Tensor;
 use super::storage::Storage;
 use crate::error::{Error, Result};
 use std::any::Any;
+use std::sync::{Once, OnceLock};
 use straightline_catalog::Device;
 use straightline_cuda::allocator::AllocationError;
 use straightline_cuda::driver::{self, DeviceMemory};
+
+/// What is done before the first call on a GPU: its kernels are registered.
+static FIRST: OnceLock<fn()> = OnceLock::new();
+
+/// Says what is to be done before the first call on a GPU.
+pub(crate) fn before_first_use(f: fn()) {
+    FIRST.get_or_init(|| f);
+}
+
+/// A call on a GPU follows. (Programs without one do not pay for its kernels.)
+pub(crate) fn used() {
+    static USED: Once = Once::new();
+    USED.call_once(|| {
+        if let Some(first) = FIRST.get() {
+            first();
+        }
+    });
+}
 
 /// The device with its number: without one it is the current device.
 pub(crate) fn numbered(device: Device) -> Device {
@@ -26,6 +45,7 @@ pub(crate) fn gpu(device: Device) -> Result<&'static driver::Device> {
 
 /// Fresh memory, its contents unspecified, for work on the current stream.
 pub(super) fn allocate(device: Device, bytes: usize) -> Result<Storage> {
+    used();
     let stream = gpu(device)?.current_stream();
     let memory = DeviceMemory::new(&stream, bytes).map_err(|e| match e {
         AllocationError::OutOfMemory { .. } => Error::runtime(format!("`{device}`: {e}")),

@@ -5,15 +5,19 @@
 
 #![cfg(feature = "cuda")]
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use straightline::dispatch::{DispatchKey, operator};
 use straightline::ops::aten;
 use straightline::optim::{Optimizer, Sgd, SgdOptions};
 use straightline::{DType, Device, Result, Tensor, assert_close, cuda, tensor};
 
-/// The first GPU; without one, a line that says why.
-fn gpu() -> Option<Device> {
+/// The first GPU, for one test at a time, since some look at its memory; without one, a line that says
+/// why.
+fn gpu() -> Option<(Device, MutexGuard<'static, ()>)> {
+    static ALONE: Mutex<()> = Mutex::new(());
     if cuda::is_available() {
-        return Some(cuda::device(0));
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        return Some((cuda::device(0), alone));
     }
     eprintln!("skipped, for want of a GPU:\n{}", cuda::availability());
     None
@@ -34,7 +38,7 @@ fn a_machine_without_a_driver_has_a_reason_and_no_panic() {
 /// schedule.
 #[test]
 fn the_call_stack_of_add() -> Result<()> {
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
     let (x, y) = (tensor([1f32, 2.0])?.to_device(gpu)?, tensor([10f32, 20.0])?.to_device(gpu)?);
     assert!(x.key_set().has(DispatchKey::CUDA) && !x.key_set().has(DispatchKey::CPU));
     let add = operator("aten::add.Tensor")?;
@@ -51,7 +55,7 @@ fn the_call_stack_of_add() -> Result<()> {
 
 #[test]
 fn copies_go_between_all_pairs() -> Result<()> {
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
     let whole = Tensor::arange(60)?.reshape([3, 4, 5])?;
     for dtype in [DType::F32, DType::F64, DType::BF16, DType::F16, DType::I8, DType::Bool] {
         let x = whole.to_dtype(dtype)?;
@@ -87,7 +91,7 @@ fn copies_go_between_all_pairs() -> Result<()> {
 
 #[test]
 fn printing_and_items_are_those_of_the_values() -> Result<()> {
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
     let x = tensor([[1.5f32, -2.0], [0.0, 4.0]])?;
     let text = x.to_device(gpu)?.to_string();
     assert_eq!(text.replace(", device='cuda:0'", ""), x.to_string());
@@ -98,7 +102,7 @@ fn printing_and_items_are_those_of_the_values() -> Result<()> {
 
 #[test]
 fn tensors_of_two_devices_are_refused_and_numbers_are_not() -> Result<()> {
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
     let (here, there) = (tensor([1f32, 2.0])?, tensor([1f32, 2.0])?.to_device(gpu)?);
     let e = there.add(&here).unwrap_err();
     assert!(e.to_string().contains("same device"), "{e}");
@@ -108,9 +112,39 @@ fn tensors_of_two_devices_are_refused_and_numbers_are_not() -> Result<()> {
     Ok(())
 }
 
+/// Before anything else has been made there, in a process of its own.
+#[test]
+fn factories_may_be_the_first_to_use_the_device() -> Result<()> {
+    const NAME: &str = "factories_may_be_the_first_to_use_the_device";
+    if std::env::var_os("CUDA_FACTORY").is_none() {
+        let Some(_) = gpu() else { return Ok(()) };
+        for factory in ["arange", "full", "eye", "linspace", "tril_indices"] {
+            let this = std::env::current_exe().expect("this binary");
+            let mut child = std::process::Command::new(this);
+            child.args([NAME, "--exact"]).env("CUDA_FACTORY", factory);
+            let done = child.output().expect("it starts");
+            assert!(done.status.success(), "{factory}: {}", String::from_utf8_lossy(&done.stdout));
+        }
+        return Ok(());
+    }
+    let make = |device: Device| -> Result<Tensor> {
+        let with = Tensor::with((DType::F32, device));
+        Ok(match std::env::var("CUDA_FACTORY").as_deref() {
+            Ok("arange") => with.arange(7)?,
+            Ok("full") => with.full([3], 2.5)?,
+            Ok("eye") => with.eye(3)?,
+            Ok("linspace") => with.linspace(0.0, 1.0, 5)?,
+            _ => aten::tril_indices(3, 3, 0, None, None, Some(device), None)?,
+        })
+    };
+    let (got, want) = (make(cuda::device(0))?, make(Device::CPU)?);
+    assert_eq!(got.device(), cuda::device(0));
+    assert_close(&got.to_device(Device::CPU)?, &want)
+}
+
 #[test]
 fn what_fails_on_the_device_gives_the_error_of_the_cpu() -> Result<()> {
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
     let (x, at) = (Tensor::arange(6)?.reshape([2, 3])?, tensor([0i64, 3])?);
     let want = x.index_select(1, &at).unwrap_err().to_string();
     let got = x.to_device(gpu)?.index_select(1, &at.to_device(gpu)?).unwrap_err().to_string();
@@ -127,7 +161,7 @@ fn what_fails_on_the_device_gives_the_error_of_the_cpu() -> Result<()> {
 
 #[test]
 fn memory_comes_back_and_running_out_of_it_is_an_error() -> Result<()> {
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
     let held = || cuda::memory_statistics(gpu).map(|s| s.allocated.now);
     let before = held()?;
     for _ in 0..20 {
@@ -144,7 +178,7 @@ fn memory_comes_back_and_running_out_of_it_is_an_error() -> Result<()> {
 
 #[test]
 fn work_of_another_stream_is_waited_for_where_it_is_told_of() -> Result<()> {
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
     let x = Tensor::arange(1000)?.to_dtype(DType::F32)?.to_device(gpu)?;
     cuda::synchronize(gpu)?;
     let side = cuda::stream(gpu)?;
@@ -165,7 +199,7 @@ fn work_of_another_stream_is_waited_for_where_it_is_told_of() -> Result<()> {
 
 #[test]
 fn a_network_learns_as_on_the_cpu() -> Result<()> {
-    let Some(gpu) = gpu() else { return Ok(()) };
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
     let step = |device: Device| -> Result<Vec<f32>> {
         let put = |t: Tensor| t.to_device(device);
         let numbers = |n: i64| Tensor::arange(n)?.to_dtype(DType::F32)?.mul(0.37)?.sin();

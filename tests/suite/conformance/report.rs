@@ -23,10 +23,12 @@ impl Skips {
     /// Why this case is not run in this mode; or, given the error that it ended with, why that one
     /// is expected.
     pub(crate) fn reason(&self, case: &Case, mode: Mode, error: Option<&str>) -> Option<&str> {
-        let mode = match mode {
-            // of calls, whichever device they are on
-            Mode::Cuda => "eager".to_string(),
-            mode => format!("{mode:?}").to_lowercase(),
+        let names: &[&str] = match mode {
+            Mode::Eager => &["eager", "all"],
+            Mode::Meta => &["meta", "all"],
+            Mode::Compiled => &["compiled", "all"],
+            // calls, whichever device they are on
+            Mode::Cuda => &["cuda", "eager", "all"],
         };
         self.0.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()).find_map(|l| {
             let mut parts = l.splitn(4, '\t');
@@ -38,7 +40,7 @@ impl Skips {
             };
             // whichever set of vectors it is of: `public/`, `held_out/`
             let of_set = case.id.split_once('/').is_some_and(|(_, id)| id == what);
-            let modes = modes.split(',').any(|m| m == mode || m == "all");
+            let modes = modes.split(',').any(|m| names.contains(&m));
             (modes && expected && (of_set || case.op == what)).then_some(reason)
         })
     }
