@@ -189,7 +189,8 @@ pub(crate) fn needs_data(op: &str, x: &Tensor) -> Result<()> {
     // a stand-in without elements has all its data, and what is made of it here would be no
     // stand-in
     let stands_in = crate::tensor::watcher::is_stand_in(x);
-    if x.storage().has_data() && !stands_in || crate::ops::foreign::is_foreign(x) {
+    let has_data = x.storage().has_data() || x.storage().is_elsewhere();
+    if has_data && !stands_in || crate::ops::foreign::is_foreign(x) {
         return Ok(());
     }
     Err(if crate::ops::copy::lacks_data() {
