@@ -18,6 +18,7 @@ use super::waiting::{self, Held, Refusal};
 use super::watch;
 use crate::error::Result;
 use smallvec::SmallVec;
+#[cfg(feature = "cuda")]
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::ptr::{self, NonNull};
@@ -235,11 +236,13 @@ impl Storage {
 
     /// A storage over memory that is not the host's, which `owner` stands for: it has no bytes that
     /// code of the host could reach.
+    #[cfg(feature = "cuda")]
     pub(crate) fn elsewhere(bytes: usize, owner: Box<dyn Any + Send + Sync>) -> Result<Storage> {
         Storage::with(bytes, ptr::null_mut(), Some(Block::foreign(owner)))
     }
 
     /// What stands for its memory, if that is not the host's.
+    #[cfg(feature = "cuda")]
     pub(crate) fn owner<T: Any>(&self) -> Option<&T> {
         if self.has_data() {
             return None;

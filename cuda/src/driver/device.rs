@@ -9,7 +9,7 @@ use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::fmt;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// So many launches are remembered for an error's sake.
 const RECENT: usize = 8;
@@ -35,7 +35,7 @@ pub struct Device {
     context: sys::CUcontext,
     properties: Properties,
     allocator: OnceLock<CachingAllocator<Driver>>,
-    recent: Mutex<VecDeque<String>>,
+    recent: Mutex<VecDeque<Arc<str>>>,
     /// Whether each launch is waited for.
     blocking: bool,
 }
@@ -236,17 +236,17 @@ impl Device {
         let mut e = DriverError::new(call, code, Some(self.ordinal));
         if e.is_of_work() {
             let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-            e.recent = recent.iter().cloned().collect();
+            e.recent = recent.iter().map(|k| k.to_string()).collect();
         }
         Err(e)
     }
 
-    pub(super) fn launched(&self, kernel: &str) {
+    pub(super) fn launched(&self, kernel: &Arc<str>) {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         if recent.len() == RECENT {
             recent.pop_front();
         }
-        recent.push_back(kernel.to_string());
+        recent.push_back(kernel.clone());
     }
 
     pub(super) fn forget_launches(&self) {

@@ -226,10 +226,10 @@ impl<'s> Writer<'s> {
         match (self.layout.shape.mapping, self.layout.rows) {
             (Mapping::Points, _) => {
                 for (r, s) in scratch.iter().enumerate() {
-                    let (ty, size) = (element(s.dtype), s.dtype.size());
+                    let ty = element(s.dtype);
                     let first = self.wide_number(before);
                     self.line(format!(
-                        "{ty}* s{r} = ({ty}*)(scratch + {first} * workers) + worker; // {size} bytes each"
+                        "{ty}* s{r} = ({ty}*)(scratch + {first} * workers) + worker;"
                     ));
                     before += bytes(s);
                 }
