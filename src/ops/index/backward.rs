@@ -168,7 +168,8 @@ pub(crate) fn one_hot(x: &Tensor, num_classes: i64) -> Result<Tensor> {
     }
     // one that a captured function closes over is no more read than one that it is given
     let read = classes == -1 || watcher::capture().is_none();
-    let foreign = crate::ops::foreign::is_foreign(x);
+    // read by operators, not in memory of the host
+    let foreign = crate::ops::foreign::is_foreign(x) || x.storage().is_elsewhere();
     if read && (foreign || x.storage().has_data()) && x.numel() > 0 {
         let item = |t: Tensor| match foreign {
             true => aten::_local_scalar_dense(&t).map(Scalar::as_i64),
