@@ -61,6 +61,9 @@ struct Options {
     /// How each case is run.
     #[arg(long, value_enum, default_value_t = Modes::Eager)]
     mode: Modes,
+    /// Run one of so many cases.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    every: usize,
     /// Only calls with recorded gradients, which are compared.
     #[arg(long)]
     grads: bool,
@@ -134,8 +137,12 @@ fn main() -> ExitCode {
             Err(e) => fail(&e),
         };
     }
-    let mut report =
-        Report { only_grads: options.grads, double: options.double, ..Report::default() };
+    let mut report = Report {
+        only_grads: options.grads,
+        double: options.double,
+        every: options.every,
+        ..Report::default()
+    };
     for file in &options.files {
         if let Err(e) = report.run_file(file, mode, &options.op, &skips) {
             return fail(&format!("{}: {e}", file.display()));
