@@ -121,7 +121,7 @@ fn fit(meta: &OutputMeta, grad: &Tensor) -> std::result::Result<Option<Tensor>, 
     }
     let now = fitted.as_ref().unwrap_or(grad);
     if now.device() != meta.device {
-        if now.dim() == 0 && now.device().is_cpu() {
+        if now.dim() == 0 {
             return Ok(Some(aten::_to_copy(
                 now,
                 None,

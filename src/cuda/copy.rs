@@ -137,6 +137,7 @@ fn on_one(from: &Tensor, to: &Tensor) -> Result<()> {
         download(from, &here)?;
         return upload(&here, to);
     }
+    access::check_no_partial_overlap(to, from)?;
     let from = match access::is_detached(to, from) {
         true => {
             let fresh = dense(from, from.dtype(), from.device())?;

@@ -89,7 +89,16 @@ fn one_device(op: OperatorHandle, args: &[Value]) -> Result<Option<Device>> {
     let first = tensors().map(Tensor::device).find(|d| !d.is_cpu());
     let Some(device) = named.or(first) else { return Ok(None) };
     let device = crate::tensor::on_device::numbered(device);
-    let other = tensors().find(|t| t.device() != device && !(t.device().is_cpu() && t.dim() == 0));
+    let apart = |t: &&Tensor| t.device() != device && !(t.device().is_cpu() && t.dim() == 0);
+    // of a tensor on another device a factory may take the sizes
+    if named.is_some() && tensors().any(|t| t.device() != device) {
+        return Ok(None);
+    }
+    // indices may be on the CPU
+    let index = |v: &&Value| matches!(v, Value::OptionalTensorList(_));
+    let other = (args.iter().filter(|v| !index(v)).flat_map(Value::tensors))
+        .chain(args.iter().filter(index).flat_map(Value::tensors).filter(|t| !t.device().is_cpu()))
+        .find(apart);
     match other {
         Some(t) => Err(Error::runtime(format!(
             "{}: expected all tensors to be on the same device, but found at least two devices, {device} and {}",

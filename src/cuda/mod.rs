@@ -58,8 +58,8 @@ use crate::ops::forms::variants;
 use crate::tensor::on_device::before_first_use;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
-use straightline_catalog::Op;
 use straightline_catalog::entry::{ENTRIES, Entry};
+use straightline_catalog::{Op, layout};
 
 /// Has the kernels registered before the first call on a GPU, so that programs without one do not pay
 /// for them.
@@ -130,7 +130,13 @@ fn fallback(op: OperatorHandle, _: DispatchKeySet, stack: &mut Stack) -> Result<
         stack.extend(results);
         return Ok(());
     }
-    if let Some(result) = foreign::parts(op, &args)? {
+    // one that takes elements which are one in memory writes them there once
+    let written = || {
+        let written = schema.into_iter().flat_map(|s| args.iter().zip(&s.args));
+        written.filter(|(_, a)| a.is_write()).flat_map(|(v, _)| v.tensors())
+    };
+    let repeats = written().any(|t| layout::repeats(t.sizes(), t.strides()));
+    if !repeats && let Some(result) = foreign::parts(op, &args)? {
         stack.push(result);
         return Ok(());
     }

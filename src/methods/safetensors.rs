@@ -138,7 +138,10 @@ pub(crate) fn serialise<'a, N: AsRef<str>>(
     watcher::check("save_safetensors()", "return the tensors and save them outside")?;
     let mut data: Vec<(String, DType, Vec<usize>, Vec<u8>)> = Vec::new();
     for (name, t) in tensors {
-        let t = t.resolved()?;
+        let mut t = t.resolved()?;
+        if t.storage().is_elsewhere() {
+            t = t.to_device(Device::CPU)?;
+        }
         t.check_has_data("save_safetensors")?;
         let t = crate::ops::copy::to_contiguous(&t)?;
         let n = t.numel() as usize * t.dtype().size();

@@ -224,3 +224,54 @@ fn a_network_learns_as_on_the_cpu() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn rows_that_leave_shared_memory_and_long_sums_are_right() -> Result<()> {
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
+    let x = Tensor::arange(3000)?.to_dtype(DType::F64)?.mul(0.001)?.sin()?.reshape([3, 1000])?;
+    assert_close(&x.to_device(gpu)?.softmax(-1)?.to_device(Device::CPU)?, &x.softmax(-1)?)?;
+    // a thread adds up a column by itself
+    let long = Tensor::with(gpu).full([100_000, 3], 0.1)?;
+    for sum in long.sum_dim(0)?.to_vec::<f32>()? {
+        assert!((sum - 10_000.0).abs() < 0.01, "{sum}");
+    }
+    let huge = tensor([f32::MAX, f32::MAX, -1.0])?.to_device(gpu)?;
+    assert_eq!(huge.sum()?.item::<f32>()?, f32::INFINITY);
+    Ok(())
+}
+
+#[test]
+fn what_is_written_may_repeat_where_it_may_on_the_cpu() -> Result<()> {
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
+    let x = Tensor::with(gpu).zeros([3, 1])?;
+    x.expand([3, 4])?.fill_(7.0)?;
+    assert_eq!(x.to_vec::<f32>()?, [7.0; 3]);
+    let row = Tensor::arange(20)?.to_device(gpu)?;
+    let (to, from) = (row.slice(0, 1, 20, 1)?, row.slice(0, 0, 19, 1)?);
+    for e in [to.copy_(&from).unwrap_err(), to.add_(&from).unwrap_err()] {
+        assert!(e.to_string().contains("single memory location"), "{e}");
+    }
+    Ok(())
+}
+
+#[test]
+fn numbers_indices_and_files_may_be_on_the_cpu() -> Result<()> {
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
+    let x = Tensor::arange(6)?.to_dtype(DType::F32)?.to_device(gpu)?;
+    let scale = tensor(2f32)?.requires_grad_(true)?;
+    x.mul(&scale)?.sum()?.backward()?;
+    let grad = scale.grad().expect("a gradient");
+    assert_eq!((grad.device(), grad.item::<f32>()?), (Device::CPU, 15.0));
+    assert_eq!(x.index(&[tensor([4i64, 1])?])?.to_vec::<f32>()?, [4.0, 1.0]);
+    assert_eq!(x.gt(3)?.to_device(Device::CPU)?.to_vec::<bool>()?[4..], [true, true]);
+    let mask = x.gt(3)?.to_device(Device::CPU)?;
+    assert_eq!(x.index(&[mask])?.to_vec::<f32>()?, [4.0, 5.0]);
+    let one_hot = aten::one_hot(&tensor([2i64, 0])?.to_device(gpu)?, -1)?;
+    assert_eq!(one_hot.to_vec::<i64>()?, [0, 0, 1, 1, 0, 0]);
+    let file = std::env::temp_dir().join(format!("on_gpu-{}.safetensors", std::process::id()));
+    straightline::save_safetensors(&file, [("x", &x)])?;
+    let back = straightline::load_safetensors(&file)?;
+    std::fs::remove_file(&file).expect("it was written");
+    assert_eq!(back["x"].to_vec::<f32>()?, x.to_vec::<f32>()?);
+    Ok(())
+}

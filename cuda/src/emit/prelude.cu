@@ -100,6 +100,14 @@ template <typename T> __device__ __forceinline__ void divides(Status* status, un
     if (by == 0) fail(status, site, 0);
 }
 
+// Kahan's sum: `lost` is what the additions so far have added too much.
+template <typename T> __device__ __forceinline__ void add_up(T& total, T& lost, T v) {
+    const T y = v - lost, sum = total + y;
+    const T more = (sum - total) - y;
+    lost = more == more && !isinf(sum) ? more : (T)0;
+    total = sum;
+}
+
 // The total of a group of neighbouring threads, in each of them: a warp, or a block.
 template <int THREADS, typename T, typename F> __device__ __forceinline__ T combined(T v, F f) {
 #pragma unroll

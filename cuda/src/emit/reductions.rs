@@ -51,6 +51,12 @@ impl Total {
         matches!(self.what, What::Place { .. })
     }
 
+    /// Whether a sum keeps what its additions have lost.
+    fn compensates(&self) -> bool {
+        let float = Held::of(self.held).is_some_and(Held::is_float);
+        float && matches!(self.what, What::Fold(ReduceOp::Sum))
+    }
+
     fn total(&self) -> String {
         format!("t{}", self.inst)
     }
@@ -72,6 +78,9 @@ impl Total {
         if self.is_place() {
             lines.push(format!("long long {total}p = -1;"));
         }
+        if self.compensates() {
+            lines.push(format!("{ty} {total}e = 0;"));
+        }
         lines
     }
 
@@ -80,6 +89,10 @@ impl Total {
         let total = self.total();
         let v = cast(&name(self.value), self.from, self.held);
         match self.what {
+            // the error of a sum does not grow with its length
+            What::Fold(ReduceOp::Sum) if self.compensates() => {
+                vec![format!("add_up({total}, {total}e, {v});")]
+            }
             What::Fold(op) => {
                 vec![format!("{total} = {};", reduced(op, &total, &v, self.held))]
             }

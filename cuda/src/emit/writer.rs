@@ -241,7 +241,7 @@ impl<'s> Writer<'s> {
                         self.line("extern __shared__ __align__(16) unsigned char shared[];");
                         format!("shared + {all} * local")
                     }
-                    Rows::Global => format!("scratch + {all} * group"),
+                    Rows::Global => format!("scratch + {all} * worker"),
                 };
                 self.line(format!("unsigned char* const rows = {from};"));
                 for (r, s) in scratch.iter().enumerate() {
