@@ -49,12 +49,14 @@ pub use straightline_cuda::{Availability, Found, availability};
 
 use crate::dispatch::is_reshape;
 use crate::dispatch::{
-    DispatchKey, DispatchKeySet, Kernel, Library, OperatorHandle, Stack, ViewFallback, call_on_cpu,
+    DispatchKey, DispatchKeySet, Kernel, Library, OperatorHandle, Stack, Value, ViewFallback,
+    call_on_cpu,
 };
 use crate::error::Result;
 use crate::ops::foreign;
 use crate::ops::forms::structured::arguments;
 use crate::ops::forms::variants;
+use crate::tensor::access;
 use crate::tensor::on_device::before_first_use;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -135,6 +137,14 @@ fn fallback(op: OperatorHandle, _: DispatchKeySet, stack: &mut Stack) -> Result<
         let written = schema.into_iter().flat_map(|s| args.iter().zip(&s.args));
         written.filter(|(_, a)| a.is_write()).flat_map(|(v, _)| v.tensors())
     };
+    // without the tag the kernel of the CPU refuses them, and so do its parts here
+    if !op.tags().contains(&"takes_overlaps") {
+        for (to, from) in
+            written().flat_map(|w| args.iter().flat_map(Value::tensors).map(move |t| (w, t)))
+        {
+            access::check_no_partial_overlap(to, from)?;
+        }
+    }
     let repeats = written().any(|t| layout::repeats(t.sizes(), t.strides()));
     if !repeats && let Some(result) = foreign::parts(op, &args)? {
         stack.push(result);
