@@ -10,6 +10,7 @@ use crate::loader::{Found, availability};
 use crate::nvrtc::{self, Binary, CompileError, Target};
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -90,8 +91,12 @@ pub fn binary(text: &str, target: Target) -> Result<Binary, CompileError> {
 
 /// FNV-1a, from one of two beginnings.
 fn hash(text: &str, which: u64) -> u64 {
+    hash_of(text.as_bytes(), which)
+}
+
+fn hash_of(bytes: &[u8], which: u64) -> u64 {
     let begin = 0xcbf2_9ce4_8422_2325 ^ which.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    text.bytes().fold(begin, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+    bytes.iter().fold(begin, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
 }
 
 fn folder() -> Option<PathBuf> {
@@ -103,8 +108,10 @@ fn folder() -> Option<PathBuf> {
 /// The code of a file, if it is of this head.
 fn kept(file: Vec<u8>, head: &str) -> Option<Vec<u8>> {
     let (length, rest) = file.split_first_chunk::<8>()?;
+    let (sum, rest) = rest.split_first_chunk::<8>()?;
     let (mine, code) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
-    (mine == head.as_bytes()).then(|| code.to_vec())
+    let whole = u64::from_le_bytes(*sum) == hash_of(code, 0);
+    (whole && mine == head.as_bytes()).then(|| code.to_vec())
 }
 
 /// Writes a file beside its place and moves it there, so that nobody sees half of it.
@@ -112,9 +119,12 @@ fn keep(file: &std::path::Path, head: &str, code: &[u8]) -> std::io::Result<()> 
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    let beside = file.with_extension(std::process::id().to_string());
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let beside = file.with_extension(format!("{}-{count}", std::process::id()));
     let length = (head.len() as u64).to_le_bytes();
-    std::fs::write(&beside, [&length[..], head.as_bytes(), code].concat())?;
+    let sum = hash_of(code, 0).to_le_bytes();
+    std::fs::write(&beside, [&length[..], &sum, head.as_bytes(), code].concat())?;
     std::fs::rename(&beside, file)
 }
 
@@ -131,6 +141,7 @@ mod tests {
         assert_eq!(kept(bytes.clone(), "head").as_deref(), Some(&b"code"[..]));
         assert_eq!(kept(bytes.clone(), "haed"), None);
         assert_eq!(kept(bytes[..10].to_vec(), "head"), None);
+        assert_eq!(kept(bytes[..bytes.len() - 1].to_vec(), "head"), None);
         assert_eq!(kept(Vec::new(), "head"), None);
         std::fs::remove_dir_all(folder).unwrap();
     }

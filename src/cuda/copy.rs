@@ -40,11 +40,7 @@ pub(super) fn copy_from(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
 /// The number in a tensor of one element: waits for the stream.
 pub(super) fn item(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
     let args = arguments(op, stack)?;
-    let on_host = |t: &Tensor| -> Result<Tensor> {
-        let here = Tensor::empty(t.sizes())?.to_dtype(t.dtype())?;
-        download(t, &here)?;
-        Ok(here)
-    };
+    let on_host = |t: &Tensor| t.to_device(Device::CPU);
     let mut moved = args.iter().map(|v| v.map_tensors(on_host)).collect::<Result<Stack>>()?;
     op.call_boxed(&mut moved)?;
     stack.extend(moved);

@@ -5,6 +5,7 @@
 //! are arguments of its kernels.
 
 use super::copy::{driver, program};
+use crate::default_dtype::default_dtype;
 use crate::dispatch::{OperatorHandle, Value, meta};
 use crate::error::{Error, Result};
 use crate::modes::tracer::to_arg;
@@ -14,7 +15,7 @@ use crate::tensor::{Tensor, access};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use straightline_catalog::{Arg, Device, Dims, Op, TensorMeta, layout};
+use straightline_catalog::{Arg, Device, DeviceType, Dims, Op, TensorMeta, layout};
 use straightline_cuda::copies::{self, Strided};
 use straightline_cuda::driver::{Argument, DeviceMemory, Function, Launch, Stream};
 use straightline_cuda::emit::{self, Emitted, Numbers};
@@ -82,9 +83,12 @@ pub(super) fn run(op: OperatorHandle, args: &[Value]) -> Result<Option<Vec<Value
 /// The GPU of a call: operands on the CPU may only be numbers, as in PyTorch.
 fn one_device(op: OperatorHandle, args: &[Value]) -> Result<Option<Device>> {
     let named = args.iter().find_map(|v| match v {
-        Value::Device(d) if d.kind == straightline_catalog::DeviceType::Cuda => Some(*d),
+        Value::Device(d) => Some(*d),
         _ => None,
     });
+    if named.is_some_and(|d| d.kind != DeviceType::Cuda) {
+        return Ok(None);
+    }
     let tensors = || args.iter().flat_map(Value::tensors);
     let first = tensors().map(Tensor::device).find(|d| !d.is_cpu());
     let Some(device) = named.or(first) else { return Ok(None) };
@@ -124,7 +128,7 @@ fn prepared(
         .iter()
         .map(|t| (t.dtype(), t.sizes(), t.strides(), t.is_wrapped_number()))
         .collect();
-    let signature = format!("{known} {given:?} {shapes:?}");
+    let signature = format!("{known} {given:?} {shapes:?} {}", default_dtype());
     if let Some(found) = lock().get(&signature) {
         return Ok(found.clone());
     }

@@ -140,7 +140,8 @@ pub(crate) fn copy_(dst: &Tensor, src: &Tensor, non_blocking: bool) -> Result<Te
         }
         return Err(t.no_memory_error("copy_()"));
     }
-    if !has_memory_of_ours(dst.device()) || !has_memory_of_ours(src.device()) {
+    let known = has_memory_of_ours(dst.device()) && has_memory_of_ours(src.device());
+    if !known && !dst.device().is_meta() {
         // dispatched: to the backend of either, which knows both
         aten::_copy_from(src, dst, non_blocking)?;
         return Ok(dst.clone());

@@ -145,7 +145,7 @@ pub(super) fn clone(t: &Tensor, format: Option<MemoryFormat>) -> Result<Tensor> 
 
 /// Conjugates what a tensor without a bit holds; where its backend alone knows that, by operators.
 fn conjugate_memory(raw: &Tensor) -> Result<()> {
-    match is_foreign(raw) {
+    match is_foreign(raw) || raw.storage().is_elsewhere() {
         true => aten::copy_(raw, &aten::_conj_physical(raw)?, false).map(drop),
         false => complex::conjugate_(raw),
     }
@@ -153,7 +153,7 @@ fn conjugate_memory(raw: &Tensor) -> Result<()> {
 
 /// The same of negation.
 fn negate_memory(raw: &Tensor) -> Result<()> {
-    match is_foreign(raw) {
+    match is_foreign(raw) || raw.storage().is_elsewhere() {
         true => aten::neg_(raw).map(drop),
         false => pointwise::elementary_(UnaryOp::Neg, raw).map(drop),
     }

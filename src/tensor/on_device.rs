@@ -62,13 +62,14 @@ pub(super) fn grown(storage: &Storage, bytes: usize) -> Result<Option<Box<dyn An
     // SAFETY: both have so many bytes; the old memory serves others on this stream only after the copy.
     unsafe { stream.copy(new.address(), old.address(), old.bytes().min(bytes)) }
         .map_err(|e| Error::device(e.to_string()))?;
+    old.record_stream(&stream);
     Ok(Some(Box::new(new)))
 }
 
 impl Tensor {
     /// Where its first element is on its device.
     pub(crate) fn device_address(&self) -> Result<u64> {
-        let memory = self.storage().owner::<DeviceMemory>();
+        let memory = self.storage().owner::<DeviceMemory>().filter(|_| !self.has_math_bits());
         let memory = memory.ok_or_else(|| self.no_memory_error("the memory of a GPU"))?;
         Ok(memory.address().wrapping_add_signed(self.byte_offset()))
     }

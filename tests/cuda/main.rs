@@ -275,3 +275,64 @@ fn numbers_indices_and_files_may_be_on_the_cpu() -> Result<()> {
     assert_eq!(back["x"].to_vec::<f32>()?, x.to_vec::<f32>()?);
     Ok(())
 }
+
+#[test]
+fn bits_settings_and_other_devices_are_seen() -> Result<()> {
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
+    let pairs = tensor([[1f32, 2.0], [3.0, -4.0]])?;
+    let of = |t: &Tensor| -> Result<Vec<f32>> {
+        let conjugate = aten::conj(&aten::view_as_complex(t)?)?;
+        let imaginary = aten::imag(&conjugate)?;
+        let copied = aten::view_as_real(&aten::resolve_conj(&conjugate)?)?;
+        let mut all = copied.to_vec::<f32>()?;
+        all.extend(imaginary.to_vec::<f32>()?);
+        all.push(imaginary.sum()?.item::<f32>()?);
+        all.extend(
+            aten::view_as_real(&conjugate.to_device(Device::CPU)?.copied()?)?.to_vec::<f32>()?,
+        );
+        Ok(all)
+    };
+    assert_eq!(of(&pairs.to_device(gpu)?)?, of(&pairs)?);
+    let x = tensor([1i64, 2])?.to_device(gpu)?;
+    let zeros = aten::new_zeros(&x, &[2], None, None, Some(Device::CPU), None)?;
+    assert_eq!(zeros.device(), Device::CPU);
+    let meta = x.to_device(Device::META)?;
+    assert_eq!((meta.device(), meta.sizes()), (Device::META, &[2][..]));
+    Ok(())
+}
+
+#[test]
+fn streams_that_are_gone_are_still_waited_for() -> Result<()> {
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
+    let x = Tensor::with(gpu).ones([4096])?;
+    cuda::synchronize(gpu)?;
+    let y = {
+        let side = cuda::stream(gpu)?;
+        let _current = side.enter();
+        let mut y = x.mul(2)?;
+        for _ in 0..3 {
+            y = y.add(&x)?;
+        }
+        cuda::record_stream(&x, &side);
+        y
+    };
+    drop(x);
+    assert_eq!(Tensor::with(gpu).zeros([4096])?.to_vec::<f32>()?[0], 0.0);
+    cuda::synchronize(gpu)?;
+    assert_eq!(y.to_vec::<f32>()?, [5.0; 4096]);
+    // memory that grows on another stream than its own
+    let side = cuda::stream(gpu)?;
+    let made = {
+        let _current = side.enter();
+        Tensor::with(gpu).ones([1000])?
+    };
+    side.synchronize().expect("nothing has failed");
+    aten::resize_(&made, &[5000], None)?;
+    {
+        let _current = side.enter();
+        Tensor::with(gpu).full([1000], 7.0)?;
+        side.synchronize().expect("nothing has failed");
+    }
+    assert_eq!(made.to_vec::<f32>()?[..1000], [1.0; 1000]);
+    Ok(())
+}

@@ -2,14 +2,14 @@
 
 use super::error::DriverError;
 use super::memory::Driver;
-use super::stream::Stream;
+use super::stream::{Idle, Stream};
 use crate::allocator::CachingAllocator;
 use crate::loader::{Found, availability};
 use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// So many launches are remembered for an error's sake.
 const RECENT: usize = 8;
@@ -36,6 +36,7 @@ pub struct Device {
     properties: Properties,
     allocator: OnceLock<CachingAllocator<Driver>>,
     recent: Mutex<VecDeque<Arc<str>>>,
+    idle_streams: Mutex<Vec<Idle>>,
     /// Whether each launch is waited for.
     blocking: bool,
 }
@@ -145,6 +146,7 @@ impl Device {
             properties,
             allocator: OnceLock::new(),
             recent: Mutex::default(),
+            idle_streams: Mutex::default(),
             blocking: std::env::var("STRAIGHTLINE_CUDA_BLOCKING").is_ok_and(|v| v == "1"),
         })
     }
@@ -210,6 +212,11 @@ impl Device {
 }
 
 impl Device {
+    /// Queues that were made and that no stream has.
+    pub(super) fn idle_streams(&self) -> MutexGuard<'_, Vec<Idle>> {
+        self.idle_streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn context(&self) -> sys::CUcontext {
         self.context
     }

@@ -30,13 +30,17 @@ unsafe impl Send for Queue {}
 unsafe impl Sync for Queue {}
 
 impl Drop for Queue {
+    /// The queue is kept for the next stream: memory knows it by its handle, and may still wait for it.
     fn drop(&mut self) {
-        // what is queued runs to its end all the same
-        // SAFETY: it was created, and this is its last handle.
-        let _ =
-            self.device.call("cuStreamDestroy", || unsafe { sys::cuStreamDestroy_v2(self.raw) });
+        self.device.idle_streams().push(Idle(self.raw));
     }
 }
+
+/// A queue that no stream has.
+pub(super) struct Idle(sys::CUstream);
+
+// SAFETY: streams may be used by any thread.
+unsafe impl Send for Idle {}
 
 thread_local! {
     /// The streams that are current, by device, where they are not the default ones.
@@ -54,10 +58,18 @@ impl Stream {
     }
 
     pub(super) fn create(device: &'static Device) -> Result<Stream, DriverError> {
-        let mut raw = std::ptr::null_mut();
-        let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
-        // SAFETY: it writes a handle.
-        device.call("cuStreamCreate", || unsafe { sys::cuStreamCreate(&mut raw, flags) })?;
+        let idle = device.idle_streams().pop();
+        let raw = match idle {
+            Some(Idle(raw)) => raw,
+            None => {
+                let mut raw = std::ptr::null_mut();
+                let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+                // SAFETY: it writes a handle.
+                device
+                    .call("cuStreamCreate", || unsafe { sys::cuStreamCreate(&mut raw, flags) })?;
+                raw
+            }
+        };
         Ok(Stream { device, queue: Some(Arc::new(Queue { device, raw })) })
     }
 

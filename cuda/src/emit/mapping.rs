@@ -76,7 +76,12 @@ impl Layout {
             };
             let shared = scratch * in_block;
             let rows = if shared <= SHARED { Rows::Shared } else { Rows::Global };
-            let blocks = blocks_of(points, in_block).clamp(1, MOST_BLOCKS);
+            let most = match rows {
+                Rows::Shared => MOST_BLOCKS,
+                // what they need of it does not grow with the points
+                Rows::Global => SCRATCH_THREADS / (threads * in_block),
+            };
+            let blocks = blocks_of(points, in_block).clamp(1, most);
             let (shared, global) = match rows {
                 Rows::Shared => (shared, 0),
                 Rows::Global => (0, scratch * in_block * blocks),
