@@ -64,9 +64,11 @@ impl Stream {
             None => {
                 let mut raw = std::ptr::null_mut();
                 let flags = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
-                // SAFETY: it writes a handle.
-                device
-                    .call("cuStreamCreate", || unsafe { sys::cuStreamCreate(&mut raw, flags) })?;
+                let create = || {
+                    // SAFETY: it writes a handle.
+                    unsafe { sys::cuStreamCreate(&mut raw, flags) }
+                };
+                device.call("cuStreamCreate", create)?;
                 raw
             }
         };
