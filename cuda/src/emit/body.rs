@@ -2,7 +2,7 @@
 
 use super::mapping::Mapping;
 use super::reductions::{self, Total};
-use super::types::{Held, element, literal, narrowed, rounded, widened};
+use super::types::{Held, element, narrowed, rounded, widened};
 use super::values::{binary, cast, compare, unary, updated};
 use super::writer::Writer;
 use straightline_passes::ir::DType;
@@ -139,7 +139,7 @@ impl Writer<'_> {
                 let index = self.index(index, name);
                 widened(dtype, &self.place(mem, index))
             }
-            Op::Const(number) => literal(*number, dtype),
+            Op::Const(number) => self.constant(*number, dtype),
             Op::AxisIndex(axis) => format!("(long long){}", super::writer::axis_name(axis.0)),
             Op::Cast(v) => cast(&name(*v), dtype_of(*v), dtype),
             Op::Unary(op, v) => unary(*op, &name(*v), dtype_of(*v)),

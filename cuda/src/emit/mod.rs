@@ -10,7 +10,7 @@
 //!   each stage, and reductions end in shuffles. (As in Inductor's persistent reductions and XLA's
 //!   row reductions, a row stays in shared memory between the stages that read it.)
 //!
-//! **Numbers.** Extents, strides, offsets and the sizes that indices are checked against are written
+//! **Numbers.** Extents, strides, offsets, constants and the sizes that indices are checked against are written
 //! into the text, or are arguments of the kernel ([`Numbers::Arguments`]), in the order in which the
 //! text needs them: two schedules that give one text run one binary. 0, 1 and -1 are always written
 //! out, since what they decide is structure.

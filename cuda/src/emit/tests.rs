@@ -47,3 +47,21 @@ fn nvrtc_compiles_what_is_emitted_without_spills() {
         }
     }
 }
+
+#[test]
+fn sizes_and_constants_make_no_other_program() {
+    let of = |rows: i64, number: f64| {
+        let text = format!(
+            "graph(%x: f32[{rows},33]) {{
+  %0: f32[{rows},33] = aten::mul.Scalar(%x, other={number:?})
+  %1: f32[{rows}] = aten::sum.dim_IntList(%0, dim=[1])
+  return %1
+}}"
+        );
+        (emitted(&text, Numbers::Arguments), emitted(&text, Numbers::Literals))
+    };
+    let ((a, literal_a), (b, literal_b)) = (of(40, 2.5), of(50, 3.25));
+    assert_eq!(a.text, b.text);
+    assert_ne!(a.kernels[0].numbers, b.kernels[0].numbers);
+    assert_ne!(literal_a.text, literal_b.text);
+}

@@ -1,9 +1,10 @@
 //! The text of one kernel.
 
 use super::mapping::{Layout, Mapping, Rows};
-use super::types::{element, long};
+use super::types::{Held, element, literal, long};
 use super::{Emitted, Numbers};
 use std::fmt::Write;
+use straightline_passes::ir::{DType, Scalar};
 use straightline_passes::schedule::loops::{Axis, BufferId, Index, Kernel, Mem, Op, Schedule, Val};
 
 pub(super) struct Writer<'s> {
@@ -114,6 +115,25 @@ impl<'s> Writer<'s> {
             }
             _ => long(n),
         }
+    }
+
+    /// A constant of the loops: an argument like the other numbers, by its bits, unless it is 0, 1 or -1.
+    pub(super) fn constant(&mut self, number: Scalar, dtype: DType) -> String {
+        let (held, value) = (Held::of(dtype), number.cast(dtype));
+        let structure = [0.0, 1.0, -1.0].contains(&value.as_f64());
+        if self.how == Numbers::Literals || held == Some(Held::Bool) || structure {
+            return literal(number, dtype);
+        }
+        let (bits, read) = match held {
+            Some(Held::F32) => {
+                (i64::from((value.as_f64() as f32).to_bits()), "__uint_as_float((unsigned)")
+            }
+            Some(Held::F64) => (value.as_f64().to_bits() as i64, "__longlong_as_double("),
+            Some(Held::I64) => (value.as_i64(), "("),
+            _ => (value.as_i64(), "(int)("),
+        };
+        self.numbers.push(bits);
+        format!("{read}n.at[{}])", self.numbers.len() - 1)
     }
 
     /// Declares the axes of a linear position, the last of them fastest.
