@@ -190,7 +190,6 @@ fn prepare(
         return Ok(None);
     }
     let Ok(program) = emit::program(&schedule, Numbers::Arguments) else { return Ok(None) };
-
     Ok(Some(Prepared {
         schedule,
         offsets,
@@ -258,13 +257,16 @@ impl Prepared {
         let memory = |bytes: usize| {
             DeviceMemory::new(stream, bytes).map_err(|e| Error::runtime(format!("`{device}`: {e}")))
         };
-        let arena = memory(self.schedule.arena_bytes)?;
+        // nothing is taken for a call that needs nothing
+        let room = |bytes: usize| (bytes != 0).then(|| memory(bytes)).transpose();
+        let at = |room: &Option<DeviceMemory>| room.as_ref().map_or(0, DeviceMemory::address);
+        let arena = room(self.schedule.arena_bytes)?;
         let loaded = self.loaded(stream, &memory)?;
         let fails = self.kernels.iter().any(|k| k.fails);
-        let status = memory(STATUS_BYTES)?;
+        let status = room(if fails { STATUS_BYTES } else { 0 })?;
         if fails {
             // SAFETY: the memory was just allocated for this stream.
-            unsafe { stream.fill(status.address(), 0, STATUS_BYTES) }.map_err(driver)?;
+            unsafe { stream.fill(at(&status), 0, STATUS_BYTES) }.map_err(driver)?;
         }
         let address = |id: BufferId| -> Result<u64> {
             Ok(match &self.schedule.buffer(id).kind {
@@ -272,7 +274,7 @@ impl Prepared {
                     tensors[*i as usize].device_address()?
                 }
                 BufferKind::Output(o) => fresh[*o as usize].device_address()?,
-                BufferKind::Arena { offset } => arena.address() + *offset as u64,
+                BufferKind::Arena { offset } => at(&arena) + *offset as u64,
                 BufferKind::Within { output, offset } => {
                     fresh[*output as usize].device_address()? + *offset as u64
                 }
@@ -299,12 +301,10 @@ impl Prepared {
                 arguments.push(Argument::Numbers(&kernel.numbers));
             }
             let shape = &kernel.shape;
-            let scratch = memory(shape.scratch_bytes as usize)?;
-            if shape.scratch_bytes != 0 {
-                arguments.push(Argument::Pointer(scratch.address()));
-            }
+            let scratch = room(shape.scratch_bytes as usize)?;
+            arguments.extend(scratch.as_ref().map(|s| Argument::Pointer(s.address())));
             if kernel.fails {
-                arguments.push(Argument::Pointer(status.address()));
+                arguments.push(Argument::Pointer(at(&status)));
             }
             let launch = Launch {
                 blocks: [shape.blocks, 1, 1],
@@ -318,7 +318,7 @@ impl Prepared {
         if fails {
             let mut word = [0u8; 4];
             // SAFETY: there is room for it, and the stream is waited for.
-            unsafe { stream.to_host(word.as_mut_ptr(), status.address(), word.len()) }
+            unsafe { stream.to_host(word.as_mut_ptr(), at(&status), word.len()) }
                 .map_err(driver)?;
             stream.synchronize().map_err(driver)?;
             if word != [0; 4] {

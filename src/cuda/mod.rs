@@ -47,10 +47,9 @@ pub use straightline_cuda::allocator::{Amount, Statistics};
 pub use straightline_cuda::driver::{Event, Stream, StreamGuard};
 pub use straightline_cuda::{Availability, Found, availability};
 
-use crate::dispatch::is_reshape;
 use crate::dispatch::{
     DispatchKey, DispatchKeySet, Kernel, Library, OperatorHandle, Stack, Value, ViewFallback,
-    call_on_cpu,
+    call_on_cpu, is_reshape,
 };
 use crate::error::Result;
 use crate::ops::foreign;

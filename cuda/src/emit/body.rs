@@ -1,7 +1,7 @@
 //! Grid, stages and their bodies.
 
 use super::mapping::Mapping;
-use super::reductions::{self, Total};
+use super::reductions::Total;
 use super::types::{Held, element, narrowed, rounded, widened};
 use super::values::{binary, cast, compare, unary, updated};
 use super::writer::Writer;
@@ -185,9 +185,4 @@ impl Writer<'_> {
             Op::Reduce(..) | Op::ArgReduce { .. } => return None,
         })
     }
-}
-
-/// The dtype in which a reduction accumulates.
-pub(super) fn accumulates_in(inst: &Inst) -> DType {
-    reductions::opmath(inst.dtype)
 }

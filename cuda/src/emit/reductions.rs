@@ -1,6 +1,6 @@
 //! Reductions: a total in each thread, combined over the threads that share a grid point.
 
-use super::body::{accumulates_in, name};
+use super::body::name;
 use super::types::{Held, limit, literal, rounded};
 use super::values::{cast, reduced};
 use straightline_passes::ir::DType;
@@ -25,13 +25,6 @@ enum What {
     Place { max: bool },
 }
 
-pub(super) fn opmath(dtype: DType) -> DType {
-    match dtype {
-        DType::F16 | DType::BF16 => DType::F32,
-        dtype => dtype,
-    }
-}
-
 impl Total {
     pub(super) fn of(i: u32, inst: &Inst, dtype_of: impl Fn(Val) -> DType) -> Option<Total> {
         let (what, value) = match inst.op {
@@ -41,7 +34,7 @@ impl Total {
         };
         let from = dtype_of(value);
         let held = match what {
-            What::Fold(_) => accumulates_in(inst),
+            What::Fold(_) => inst.dtype.opmath(),
             What::Place { .. } => from,
         };
         Some(Total { inst: i, what, value, from, held, dtype: inst.dtype })
