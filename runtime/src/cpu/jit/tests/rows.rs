@@ -46,7 +46,8 @@ fn a_row_does_not_depend_on_the_rows_it_is_taken_with() {
             let x = numbers(F32, (n * m) as u64, m * n);
             let c = reduced(ReduceOp::Sum, F32, [m, n], x.clone());
             c.check(3e-5);
-            expect_several(&c, m > 1);
+            // vectors of 256 bits take long rows one after the other
+            expect_several(&c, m > 1 && (n < 1024 || isa().bits() == 512));
             let all = c.compiled().expect("runs");
             for row in 0..m as usize {
                 let own = x[row * n as usize..(row + 1) * n as usize].to_vec();
