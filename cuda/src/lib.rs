@@ -5,6 +5,8 @@
 //! a driver [`availability`] has a reason, and nothing panics.
 
 pub mod allocator;
+mod blaslt;
+pub mod convolution;
 pub mod copies;
 pub mod driver;
 pub mod emit;
@@ -12,5 +14,8 @@ mod loader;
 pub mod nvrtc;
 pub mod products;
 pub mod programs;
+#[cfg(test)]
+mod testing;
 
+pub use blaslt::BlasError;
 pub use loader::{Availability, Found, availability};

@@ -1,0 +1,54 @@
+//! What kernels that are written by hand begin with: one text for all dtypes, whose element types and
+//! conversions are defined before it.
+
+use super::types::{element, narrowed, rounded, widened};
+use super::{PRELUDE, values};
+use straightline_passes::ir::DType;
+use straightline_passes::schedule::loops::{Activation, UnaryOp};
+
+/// A floating dtype that such kernels compute with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Numeric(DType);
+
+impl Numeric {
+    /// `None` for what is not floating.
+    pub(crate) fn of(dtype: DType) -> Option<Numeric> {
+        let known = matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::BF16);
+        known.then_some(Numeric(dtype))
+    }
+
+    /// The prelude, the types `element` (in memory) and `wide` (sums), conversions between them,
+    /// `rounded` (a sum in the precision of an element), `fused` (a product and a sum, rounded once).
+    pub(crate) fn header(self) -> String {
+        let Numeric(dtype) = self;
+        let (wide, fma) = if dtype == DType::F64 { ("double", "fma") } else { ("float", "fmaf") };
+        format!(
+            "{PRELUDE}
+typedef {} element;
+typedef {wide} wide;
+__device__ __forceinline__ wide widened(const element x) {{ return {}; }}
+__device__ __forceinline__ element narrowed(const wide x) {{ return {}; }}
+__device__ __forceinline__ wide rounded(const wide x) {{ return {}; }}
+__device__ __forceinline__ wide fused(const wide a, const wide b, const wide c) {{ return {fma}(a, b, c); }}
+",
+            element(dtype),
+            widened(dtype, "x"),
+            narrowed(dtype, "x"),
+            rounded(dtype, "x"),
+        )
+    }
+
+    /// An activation of a value, rounded, as loops have it.
+    pub(crate) fn activated(self, activation: Activation, v: &str) -> String {
+        let op = match activation {
+            Activation::None => return v.to_string(),
+            Activation::Relu => UnaryOp::Relu,
+            Activation::GeluErf => UnaryOp::GeluErf,
+            Activation::GeluTanh => UnaryOp::GeluTanh,
+            Activation::Silu => UnaryOp::Silu,
+            Activation::Tanh => UnaryOp::Tanh,
+            Activation::Sigmoid => UnaryOp::Sigmoid,
+        };
+        values::unary(op, v, self.0)
+    }
+}
