@@ -5,6 +5,7 @@
 //! a driver [`availability`] has a reason, and nothing panics.
 
 pub mod allocator;
+pub mod attention;
 mod blaslt;
 pub mod convolution;
 pub mod copies;

@@ -3,6 +3,7 @@
 
 use crate::driver::{DeviceMemory, Stream, device, device_count};
 use crate::loader::availability;
+use crate::nvrtc::{self, CompileError, Target};
 use half::{bf16, f16};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use straightline_passes::ir::DType;
@@ -26,11 +27,6 @@ pub(crate) struct Array {
 impl Array {
     pub(crate) fn address(&self) -> u64 {
         self.memory.address()
-    }
-
-    /// The address of an element.
-    pub(crate) fn at(&self, element: i64) -> u64 {
-        self.address().wrapping_add_signed(element * self.dtype.size() as i64)
     }
 }
 
@@ -119,5 +115,18 @@ pub(crate) fn assert_close(got: &[f64], want: &[f64], tolerance: f64, what: &str
         let same = g == w || g.is_nan() && w.is_nan();
         let close = (g - w).abs() <= tolerance * g.abs().max(w.abs()).max(1.0);
         assert!(same || close, "{what}: element {i} is {g}, not {w}");
+    }
+}
+
+/// That the kernels of a program need no memory for want of registers, if there is a compiler.
+pub(crate) fn assert_no_spills(text: &str, what: &str) {
+    match nvrtc::compile(text, Target::Cubin { capability: 90 }) {
+        Ok(binary) => {
+            for r in &binary.resources {
+                assert_eq!(r.spilled, (0, 0), "{what}: {r:?}");
+            }
+        }
+        Err(CompileError::Unavailable { reason }) => eprintln!("skipped: {reason}"),
+        Err(e) => panic!("{what}: {e}"),
     }
 }

@@ -97,7 +97,7 @@ __device__ __forceinline__ wide gathered(const element* a, const Gathered& p, co
 // to `parts`, and `add_parts` follows.
 extern "C" __global__ void __launch_bounds__(256) tiles(
     const element* a, const element* b, element* c, wide* parts, const Gathered p FOLLOW_PARAMETERS) {
-    __shared__ wide left[16][65], right[16][65];
+    __shared__ __align__(16) wide left[16][68], right[16][68];
     __shared__ Place rows[64], inners[2][16];
     const int t = threadIdx.x, x = t % 16, y = t / 16;
     const num row0 = (num)blockIdx.x * 64;

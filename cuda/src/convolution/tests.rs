@@ -230,6 +230,8 @@ fn long_sums_are_split_and_give_the_same_bits_again() {
     let g = geometry(Geometry { batch: 5, input: [1, 12, 12], filters: 6, ..PLAIN });
     let case = Case { dtype: DType::F32, geometry: g, order: BY_CHANNEL, gap: 1 };
     case.check(&gpu, Direction::Weight, None);
+    let again = || case.run(&gpu, Direction::Weight, None).0;
+    assert_eq!(again(), again());
     let none = Operand { address: 0, strides: [1; 5] };
     let c = Convolution {
         dtype: DType::F32,

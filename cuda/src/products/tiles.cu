@@ -6,7 +6,7 @@ __device__ __forceinline__ wide finished(
 
 extern "C" __global__ void __launch_bounds__(256) product(
     const element* a, const element* b, element* c, const element* bias, const element* residual, const Product p) {
-    __shared__ wide left[16][65], right[16][64];
+    __shared__ __align__(16) wide left[16][68], right[16][68];
     const int x = threadIdx.x % 16, y = threadIdx.x / 16;
     const long long col0 = (long long)blockIdx.x * 64;
     for (long long z = blockIdx.z; z < p.batch; z += gridDim.z)
