@@ -74,6 +74,9 @@ pub(super) fn run(op: OperatorHandle, args: &[Value]) -> Result<Option<Vec<Value
     if tensors.iter().any(|t| t.has_math_bits() || t.kind_without_memory().is_some()) {
         return Ok(None);
     }
+    if let Some(results) = super::steps::run(known, &given, &tensors)? {
+        return Ok(Some(results));
+    }
     let Some(prepared) = prepared(op, known, args, &given, &tensors)? else { return Ok(None) };
     let stream = gpu(device)?.current_stream();
     let results = prepared.launch(&stream, device, &tensors)?;
@@ -230,7 +233,8 @@ fn batch_of(m: &Matmul, address: &dyn Fn(BufferId) -> Result<u64>) -> Result<Pro
     let inner = m.a.sizes.last().copied().unwrap_or_default();
     let batch = if m.out.sizes.len() == 3 { m.out.sizes[0] } else { 1 };
     let (a, b, c) = (matrices(&m.a)?, matrices(&m.b)?, matrices(&m.out)?);
-    Ok(Product { dtype: m.out.dtype, batch, sizes: [rows, cols, inner], a, b, c })
+    let then = products::Epilogue::default();
+    Ok(Product { dtype: m.out.dtype, batch, sizes: [rows, cols, inner], a, b, c, then })
 }
 
 impl Prepared {
@@ -289,7 +293,14 @@ impl Prepared {
             if let Step::Extern(Extern::Matmul(m)) = step {
                 let product = batch_of(m, &address)?;
                 // SAFETY: operands are held, results are this call's own, as for kernels below.
-                unsafe { products::product(stream, &product) }.map_err(program)?;
+                let options = products::Options::default();
+                let failed = |e: products::ProductError| Error::device(e.to_string());
+                let bytes = products::workspace_bytes(stream.device(), &product, options)
+                    .map_err(failed)?;
+                let space = room(bytes)?;
+                let workspace = products::Workspace { address: at(&space), bytes };
+                unsafe { products::product(stream, &product, options, workspace) }
+                    .map_err(failed)?;
                 continue;
             }
             let Some((kernel, function)) = kernels.next() else { continue };
