@@ -1,10 +1,11 @@
 // Products whose left factor is gathered: c[row, col] = sum over inner of a[row, inner] b[inner, col], for each group.
 // A row, and an inner index, is four digits: one of channels or of the batch, and one for each spatial dimension. The
-// element of `a` is at the sum of what the digits of both say; it is 0 outside of the limits, and where a coordinate is
-// no multiple of the divisor.
+// element of `a` is at the sum of what the digits of both say. There is none outside of the limits, and where a coordinate
+// is no multiple of the divisor.
 //
 // ROWS_ALONG_INNER, COLS_ALONG_INNER: whether neighbouring threads load neighbours of the inner dimension.
 // DIVIDES: whether a divisor is not 1.
+// SKIPS: what is not there is left out of a sum; else it is 0, as a margin is, times what may be NaN.
 
 typedef long long num;
 
@@ -86,11 +87,14 @@ __device__ __forceinline__ bool within(int& at, int divisor, int limit) {
     return (unsigned)at < (unsigned)limit;
 }
 
-__device__ __forceinline__ wide gathered(const element* a, const Gathered& p, const Place& row, const Place& inner) {
+// Whether there is an element, and which.
+__device__ __forceinline__ bool gathered(
+    const element* a, const Gathered& p, const Place& row, const Place& inner, wide& v) {
     int z = row.z + inner.z, y = row.y + inner.y, x = row.x + inner.x;
     const bool is = within(z, (int)p.divisor[0], (int)p.limit[0]) && within(y, (int)p.divisor[1], (int)p.limit[1])
         && within(x, (int)p.divisor[2], (int)p.limit[2]);
-    return is ? widened(a[row.offset + inner.offset + z * p.a[0] + y * p.a[1] + x * p.a[2]]) : (wide)0;
+    v = is ? widened(a[row.offset + inner.offset + z * p.a[0] + y * p.a[1] + x * p.a[2]]) : (wide)0;
+    return is || !SKIPS;
 }
 
 // Tiles of 64 x 64, 4 x 4 sums in a thread. The inner dimension may be split: then the sums of each part are written
@@ -99,6 +103,9 @@ extern "C" __global__ void __launch_bounds__(256) tiles(
     const element* a, const element* b, element* c, wide* parts, const Gathered p FOLLOW_PARAMETERS) {
     __shared__ __align__(16) wide left[16][68], right[16][68];
     __shared__ Place rows[64], inners[2][16];
+#if SKIPS
+    __shared__ bool there[16][64];
+#endif
     const int t = threadIdx.x, x = t % 16, y = t / 16;
     const num row0 = (num)blockIdx.x * 64;
     if (t < 64) rows[t] = row_place(p, row0 + t);
@@ -113,17 +120,38 @@ extern "C" __global__ void __launch_bounds__(256) tiles(
         __syncthreads();
         int turn = 0;
         for (num k0 = first; k0 < end; k0 += 16, turn ^= 1) {
+            bool finite = true;
             for (int i = 0; i < 4; i++) {
                 const int e = t + i * 256;
                 const int r = ROWS_ALONG_INNER ? e / 16 : e % 64, k = ROWS_ALONG_INNER ? e % 16 : e / 64;
-                left[k][r] = gathered(from_a, p, rows[r], inners[turn][k]);
+                wide v;
+                const bool has = gathered(from_a, p, rows[r], inners[turn][k], v);
+                left[k][r] = v;
+#if SKIPS
+                there[k][r] = has;
+#endif
                 const int j = COLS_ALONG_INNER ? e / 16 : e % 64, kk = COLS_ALONG_INNER ? e % 16 : e / 64;
                 const num other = inners[turn][kk].other;
                 const bool is = k0 + kk < end && col0 + j < p.cols;
-                right[kk][j] = is ? widened(from_b[other + (col0 + j) * p.col_b]) : (wide)0;
+                const wide w = is ? widened(from_b[other + (col0 + j) * p.col_b]) : (wide)0;
+                right[kk][j] = w;
+                finite &= w - w == 0;
             }
             if (t < 16) inners[turn ^ 1][t] = inner_place(p, k0 + 16 + t, end);
+#if SKIPS
+            // 0 times a finite number is left out as well
+            if (__syncthreads_or(!finite)) {
+                for (int s = 0; s < 16; s++)
+                    for (int i = 0; i < 4; i++)
+                        for (int j = 0; j < 4; j++)
+                            if (there[s][y * 4 + i])
+                                sums[i][j] = fused(left[s][y * 4 + i], right[s][x * 4 + j], sums[i][j]);
+                __syncthreads();
+                continue;
+            }
+#else
             __syncthreads();
+#endif
             for (int s = 0; s < 16; s++) {
                 for (int i = 0; i < 4; i++)
                     for (int j = 0; j < 4; j++) sums[i][j] = fused(left[s][y * 4 + i], right[s][x * 4 + j], sums[i][j]);
@@ -180,7 +208,8 @@ extern "C" __global__ void points(const element* a, const element* b, element* c
         for (d[3] = 0; d[3] < p.inner_sizes[3]; d[3]++) {
             const Place inner = {d[0] * p.inner_a, 0, (int)(d[1] * p.inner_step[0]), (int)(d[2] * p.inner_step[1]),
                                  (int)(d[3] * p.inner_step[2])};
-            sum = fused(gathered(from_a, p, at, inner), widened(from_b[along(d, p.inner_b)]), sum);
+            wide v;
+            if (gathered(from_a, p, at, inner, v)) sum = fused(v, widened(from_b[along(d, p.inner_b)]), sum);
         }
         const num place = group * p.group_c + at.other + col * p.col_c;
         c[place] = narrowed(finished(sum, group * p.cols + col, place, p FOLLOW_ARGUMENTS));
@@ -198,7 +227,8 @@ extern "C" __global__ void __launch_bounds__(256) blocks(
         wide sum = 0;
         for (num k = threadIdx.x; k < p.inner; k += 256) {
             const Place inner = inner_place(p, k, p.inner);
-            sum = fused(gathered(from_a, p, at, inner), widened(from_b[inner.other]), sum);
+            wide v;
+            if (gathered(from_a, p, at, inner, v)) sum = fused(v, widened(from_b[inner.other]), sum);
         }
         sum = combined<256>(sum, [](const wide x, const wide y) -> wide { return x + y; });
         if (threadIdx.x == 0) finish(sum, group, row, col, c, p FOLLOW_ARGUMENTS);

@@ -5,6 +5,9 @@
 //! weight's gradient, the batch and the positions of the output. A long sum for few results is split
 //! among blocks; the parts lie in a workspace and are added in order, so that the same call gives the same
 //! bits.
+//!
+//! Where a kernel reaches beyond the input there are zeros, and zero times NaN is NaN; what an input
+//! position does not reach has no part in its gradient, whatever the weight is. Both are as on the CPU.
 
 mod numbers;
 
@@ -252,11 +255,13 @@ fn text(c: &Convolution, numbers: &Numbers) -> Result<String, ConvolutionError> 
     let arguments: String = names.iter().map(|n| format!(", {n}")).collect();
     let [rows, cols, divides] =
         [numbers.rows_along_inner(), numbers.cols_along_inner(), numbers.divides()].map(u8::from);
+    let skips = u8::from(c.direction == Direction::Input);
     Ok(format!(
         "{}
 #define ROWS_ALONG_INNER {rows}
 #define COLS_ALONG_INNER {cols}
 #define DIVIDES {divides}
+#define SKIPS {skips}
 #define FOLLOW_PARAMETERS {parameters}
 #define FOLLOW_ARGUMENTS {arguments}
 {}

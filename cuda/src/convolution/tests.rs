@@ -1,6 +1,6 @@
 use super::*;
 use crate::driver::DeviceMemory;
-use crate::testing::{Array, FLOATS, Gpu, assert_close, eighths, gpu, rounded};
+use crate::testing::{Array, FLOATS, Gpu, assert_close, assert_no_spills, eighths, gpu, rounded};
 use straightline_passes::schedule::loops::Activation;
 
 const DIRECTIONS: [Direction; 3] = [Direction::Output, Direction::Input, Direction::Weight];
@@ -244,6 +244,75 @@ fn long_sums_are_split_and_give_the_same_bits_again() {
         follow: Vec::new(),
     };
     assert!(workspace_bytes(&c).unwrap() > 0);
+}
+
+#[test]
+fn a_weight_that_is_nan_reaches_what_it_meets_and_margins_of_zeros() {
+    let Some(gpu) = gpu() else { return };
+    let nan = |x: &[u8]| -> Vec<f64> { x.iter().map(|n| [1.0, f64::NAN][*n as usize]).collect() };
+    for channels in [1, 6] {
+        let g = geometry(Geometry {
+            batch: 1,
+            channels,
+            filters: channels,
+            input: [1, 1, 5],
+            kernel: [1, 1, 3],
+            stride: [1, 1, 2],
+            padding: [0, 0, 1],
+            ..PLAIN
+        });
+        let (input, output) = (g.channels * 5, g.filters * 3);
+        let mut weight = vec![1.0; (channels * channels * 3) as usize];
+        weight[0] = f64::NAN;
+        let weight = gpu.put(DType::F32, &weight);
+        let of = |direction: Direction| {
+            let ones = |n: i64| gpu.put(DType::F32, &vec![1.0; n as usize]);
+            let (x, y) = (ones(input), ones(output));
+            let c = Convolution {
+                dtype: DType::F32,
+                direction,
+                geometry: g,
+                input: Operand { address: x.address(), strides: [input, 5, 0, 0, 1] },
+                weight: Operand { address: weight.address(), strides: [channels * 3, 3, 0, 0, 1] },
+                output: Operand { address: y.address(), strides: [output, 3, 0, 0, 1] },
+                bias: None,
+                follow: Vec::new(),
+            };
+            // SAFETY: the tensors are there until the result is read.
+            unsafe { convolve(&gpu.stream, &c, Workspace::default()) }.unwrap();
+            let got = gpu.get(if direction == Direction::Input { &x } else { &y });
+            got.into_iter().map(|v| if v.is_nan() { v } else { 1.0 }).collect::<Vec<f64>>()
+        };
+        let same = |got: Vec<f64>, want: &[u8]| {
+            assert_close(&got[..want.len()], &nan(want), 0.0, &format!("{channels} {got:?}"));
+        };
+        // the first position of the kernel meets a margin
+        same(of(Direction::Output), &[1, 1, 1]);
+        same(of(Direction::Input), &[0, 1, 0, 1, 0]);
+    }
+}
+
+#[test]
+fn threads_have_registers_for_all_that_they_sum() {
+    for (dtype, direction) in [
+        (DType::F32, Direction::Output),
+        (DType::F64, Direction::Input),
+        (DType::BF16, Direction::Weight),
+    ] {
+        let none = Operand { address: 0, strides: [1; 5] };
+        let c = Convolution {
+            dtype,
+            direction,
+            geometry: geometry(Geometry { stride: [1, 2, 2], ..PLAIN }),
+            input: none,
+            weight: none,
+            output: none,
+            bias: None,
+            follow: Vec::new(),
+        };
+        let text = text(&c, &Numbers::of(&c).unwrap()).unwrap();
+        assert_no_spills(&text, &format!("{dtype} {direction:?}"));
+    }
 }
 
 #[test]
