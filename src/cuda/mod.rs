@@ -115,7 +115,8 @@ fn fallback(op: OperatorHandle, _: DispatchKeySet, stack: &mut Stack) -> Result<
     match op.op() {
         Some(Op::_copy_from) => return copy::copy_from(op, stack),
         Some(Op::_local_scalar_dense) => return copy::item(op, stack),
-        Some(Op::empty_memory_format | Op::empty_strided) => return of_the_cpu(op, stack),
+        // what gives memory and nothing in it
+        Some(_) if op.tags().contains(&"unset") => return of_the_cpu(op, stack),
         // it asks for sizes
         Some(Op::_fused_sdp_choice) => return of_the_cpu(op, stack),
         // views, of which autograd is not to know
