@@ -6,21 +6,24 @@
 //! those of keys and values, which goes through all heads that share them; so no two blocks add to one
 //! element, and the same call gives the same bits. Blocks that a causal mask hides are not computed.
 //!
-//! Halves are summed in `f32`. A row whose scores are all `-inf` gives zeros, and 0 for the logarithm of
+//! Halves are summed in `f32`; blocks of them are computed by tensor cores, whose operands weights become by
+//! rounding to the dtype. A row whose scores are all `-inf` gives zeros, and 0 for the logarithm of
 //! its sum, as on the CPU.
 
-use crate::driver::{Argument, DriverError, Function, Launch, Stream};
+use crate::driver::{Argument, Device, DriverError, Function, Launch, Stream};
 use crate::emit::Numeric;
 use crate::products::Workspace;
 use crate::programs::{self, ProgramError};
+use std::sync::Arc;
 use straightline_passes::ir::DType;
 
-const THREADS: u32 = 256;
 /// Blocks along the second dimension.
 const MOST: i64 = 65_535;
 /// Features of a head.
 const FEATURES: i64 = 256;
-/// Rows of 32 threads in a block.
+/// Features of a head whose gradients tensor cores compute.
+const CORES_FEATURES: i64 = 128;
+/// Rows that a block sums up at once.
 const WARPS: i64 = 8;
 
 /// Rows of heads on a device: strides, in elements, of (batch, head, position, feature).
@@ -164,37 +167,62 @@ pub fn computes(dtype: DType, features: i64) -> bool {
     Numeric::of(dtype).is_some() && (0..=FEATURES).contains(&features)
 }
 
-/// How work is laid on threads, for a dtype and so many features.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Shape {
-    /// Rows of scores that a thread has: fewer of many features, for whose sums it has registers.
-    rows: i64,
-    /// Columns.
-    cols: i64,
-    /// Features, rounded up to one of a few numbers, so that there are few programs.
-    features: i64,
-    /// Rows of an operand that lie in shared memory at once.
-    slice: i64,
+/// Features, rounded up to one of a few numbers, so that there are few programs.
+fn padded(features: i64) -> i64 {
+    let step = match features {
+        ..=64 => 16,
+        65..=128 => 32,
+        _ => 64,
+    };
+    (features.max(1) + step - 1) / step * step
 }
 
-impl Shape {
-    fn of(dtype: DType, features: i64) -> Shape {
-        let step = match features {
-            ..=64 => 16,
-            65..=128 => 32,
-            _ => 64,
-        };
-        let features = (features.max(1) + step - 1) / step * step;
+/// How blocks are computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    /// By threads.
+    Blocks {
+        /// Rows of scores that a thread has: fewer of many features, for whose sums it has registers.
+        rows: i64,
+        /// Columns.
+        cols: i64,
+        /// Rows of an operand that lie in shared memory at once.
+        slice: i64,
+    },
+    /// By tensor cores.
+    Cores,
+}
+
+impl Way {
+    fn of(dtype: DType, features: i64) -> Way {
         match dtype {
-            DType::F64 => Shape { rows: 2, cols: 2, features, slice: 8 },
-            _ => Shape { rows: if features > 128 { 2 } else { 4 }, cols: 4, features, slice: 16 },
+            DType::F64 => Way::Blocks { rows: 2, cols: 2, slice: 8 },
+            _ => Way::Blocks { rows: if features > 128 { 2 } else { 4 }, cols: 4, slice: 16 },
         }
     }
 
     /// Rows of a block of scores.
-    fn block(self) -> i64 {
-        16 * self.rows
+    fn rows(self) -> i64 {
+        match self {
+            Way::Blocks { rows, .. } => 16 * rows,
+            Way::Cores => 64,
+        }
     }
+
+    /// How blocks are launched, with room for so many tiles where tiles are whole.
+    fn launch(self, [x, y]: [i64; 2], features: i64, tiles: i64) -> Launch {
+        let blocks = [x.clamp(1, i64::from(i32::MAX)) as u32, y.clamp(1, MOST) as u32, 1];
+        let (threads, shared) = match self {
+            Way::Blocks { .. } => (256, 0),
+            Way::Cores => (128, tile_bytes(features) * tiles),
+        };
+        Launch { blocks, threads: [threads, 1, 1], shared_bytes: shared as u32 }
+    }
+}
+
+/// 64 rows of halves in shared memory.
+fn tile_bytes(features: i64) -> i64 {
+    64 * (padded(features) + 8) * 2
 }
 
 impl Attention {
@@ -216,7 +244,8 @@ impl Attention {
             0 => self.heads == 0,
             kv => self.heads % kv == 0,
         };
-        let far = |n: i64| n / self.shape().block() < i64::from(i32::MAX);
+        // blocks are numbered by 31 bits, of 32 rows at least
+        let far = |n: i64| n / 32 < i64::from(i32::MAX);
         let fits = self.features <= FEATURES && far(self.queries) && far(self.keys);
         if counts && heads && fits {
             return Ok(());
@@ -229,8 +258,18 @@ impl Attention {
         })
     }
 
-    fn shape(&self) -> Shape {
-        Shape::of(self.dtype, self.features)
+    /// How a device computes it, or its gradients.
+    fn way(&self, device: &Device, gradients: bool) -> Way {
+        let properties = device.properties();
+        let halves = matches!(self.dtype, DType::F16 | DType::BF16);
+        // threads have registers for the sums of both gradients of so many features
+        let most = if gradients { CORES_FEATURES } else { FEATURES };
+        let room = tile_bytes(self.features) * if gradients { 4 } else { 2 };
+        let fits = room <= properties.shared_per_block.into();
+        match halves && properties.capability >= 80 && self.features <= most && fits {
+            true => Way::Cores,
+            false => Way::of(self.dtype, self.features),
+        }
     }
 
     fn numbers(&self, gradients: Option<&Gradients>) -> Vec<i64> {
@@ -246,7 +285,7 @@ impl Attention {
         all
     }
 
-    fn text(&self) -> Result<String, AttentionError> {
+    fn text(&self, way: Way) -> Result<String, AttentionError> {
         let numeric = Numeric::of(self.dtype).ok_or(AttentionError::DType { dtype: self.dtype })?;
         let (mask, value) = match self.mask.map(|m| m.dtype) {
             Some(DType::Bool) => {
@@ -256,45 +295,43 @@ impl Attention {
             Some(_) => ("wide", "x"),
             None => ("unsigned char", "0"),
         };
-        let Shape { rows, cols, features, slice } = self.shape();
+        let (defined, text) = match way {
+            Way::Blocks { rows, cols, slice } => {
+                let defined = format!("#define R {rows}\n#define C {cols}\n#define SLICE {slice}");
+                (defined, include_str!("blocks.cu"))
+            }
+            Way::Cores => {
+                let halves = if self.dtype == DType::F16 { "f16" } else { "bf16" };
+                (format!("#define HALVES \"{halves}\""), include_str!("cores.cu"))
+            }
+        };
         Ok(format!(
             "{}
-#define R {rows}
-#define C {cols}
-#define FEATURES {features}
-#define SLICE {slice}
+{defined}
+#define FEATURES {}
 #define MASKED {}
 typedef {mask} mask_element;
 __device__ __forceinline__ wide mask_value(const mask_element x) {{ return {value}; }}
-{}",
+{}{text}",
             numeric.header(),
+            padded(self.features),
             u8::from(self.mask.is_some()),
-            include_str!("attention.cu"),
+            include_str!("common.cu"),
         ))
     }
 
-    fn functions(&self, stream: &Stream) -> Result<[Function; 4], AttentionError> {
+    /// Kernels of a program, which has those of the gradients too where there are such.
+    fn functions(&self, stream: &Stream, way: Way) -> Result<Arc<[Function]>, AttentionError> {
         let names = ["forward", "dots", "backward_q", "backward_kv"];
-        let all = programs::functions(stream.device(), &self.text()?, &names)?;
-        let missing = || DriverError {
-            call: "cuModuleGetFunction",
-            code: "CUDA_ERROR_NOT_FOUND".into(),
-            device: Some(stream.ordinal()),
-            recent: Vec::new(),
-        };
-        <[Function; 4]>::try_from(all.to_vec()).map_err(|_| missing().into())
+        let only_forward = way == Way::Cores && self.features > CORES_FEATURES;
+        let names = &names[..if only_forward { 2 } else { 4 }];
+        Ok(programs::functions(stream.device(), &self.text(way)?, names)?)
     }
 
     fn addresses(&self) -> [Argument<'static>; 4] {
         let mask = self.mask.map_or(0, |m| m.address);
         [self.q.address, self.k.address, self.v.address, mask].map(Argument::Pointer)
     }
-}
-
-fn launch(blocks: [i64; 2]) -> Launch {
-    let [x, y] = blocks;
-    let blocks = [x.clamp(1, i64::from(i32::MAX)) as u32, y.clamp(1, MOST) as u32, 1];
-    Launch { blocks, threads: [THREADS, 1, 1], shared_bytes: 0 }
 }
 
 /// Queues an attention.
@@ -312,15 +349,17 @@ pub unsafe fn attention(stream: &Stream, a: &Attention) -> Result<(), AttentionE
     if a.batch * a.heads * a.queries == 0 {
         return Ok(());
     }
-    let [forward, ..] = a.functions(stream)?;
+    let way = a.way(stream.device(), false);
+    let functions = a.functions(stream, way)?;
+    let [forward, ..] = &*functions else { return Ok(()) };
     let numbers = a.numbers(None);
     let mut arguments = a.addresses().to_vec();
     arguments.push(Argument::Pointer(a.out.address));
     arguments.push(Argument::Pointer(a.logarithms.map_or(0, |l| l.address)));
     arguments.push(Argument::Numbers(&numbers));
-    let blocks = [(a.queries - 1) / a.shape().block() + 1, a.batch * a.heads];
+    let blocks = [(a.queries - 1) / way.rows() + 1, a.batch * a.heads];
     // SAFETY: the arguments are the kernel's, and the caller's contract.
-    unsafe { forward.launch(stream, launch(blocks), &arguments)? };
+    unsafe { forward.launch(stream, way.launch(blocks, a.features, 2), &arguments)? };
     Ok(())
 }
 
@@ -354,33 +393,35 @@ pub unsafe fn gradients(
         return Err(AttentionError::Workspace { given: workspace.bytes, wanted });
     }
     let Some(logarithms) = a.logarithms else { return Err(AttentionError::Logarithms) };
-    let [_, dots, backward_q, backward_kv] = a.functions(stream)?;
+    let way = a.way(stream.device(), true);
+    let functions = a.functions(stream, way)?;
+    let [_, dots, backward_q, backward_kv] = &*functions else { return Ok(()) };
     let numbers = a.numbers(Some(g));
-    let queue = |function: &Function, blocks: [i64; 2], first: &[Argument<'static>]| {
+    let queue = |function: &Function, launch: Launch, first: &[Argument<'static>]| {
         let all: Vec<Argument<'_>> =
             first.iter().copied().chain([Argument::Numbers(&numbers)]).collect();
         // SAFETY: the arguments are the kernel's, and the caller's contract.
-        unsafe { function.launch(stream, launch(blocks), &all) }
+        unsafe { function.launch(stream, launch, &all) }
     };
     let at = Argument::Pointer;
-    let rows = a.shape().block();
     let delta = at(workspace.address);
-    let operands: Vec<Argument<'static>> = a
-        .addresses()
-        .into_iter()
+    let operands: Vec<Argument<'static>> = (a.addresses().into_iter())
         .chain([at(logarithms.address), at(g.out.address), delta])
         .collect();
-    if a.batch * a.heads * a.queries > 0 {
-        let count = a.batch * a.heads * a.queries;
-        let blocks = [(count - 1) / WARPS + 1, 1];
-        queue(&dots, blocks, &[at(g.out.address), at(a.out.address), delta])?;
-        let blocks = [(a.queries - 1) / rows + 1, a.batch * a.heads];
-        queue(&backward_q, blocks, &[&operands[..], &[at(g.q.address)]].concat())?;
+    let launch = |rows: i64, heads: i64| {
+        way.launch([(rows - 1) / way.rows() + 1, a.batch * heads], a.features, 4)
+    };
+    let count = a.batch * a.heads * a.queries;
+    if count > 0 {
+        let blocks = ((count - 1) / WARPS + 1).min(i64::from(i32::MAX)) as u32;
+        let each = Launch { blocks: [blocks, 1, 1], threads: [256, 1, 1], shared_bytes: 0 };
+        queue(dots, each, &[at(g.out.address), at(a.out.address), delta])?;
+        let all = [&operands[..], &[at(g.q.address)]].concat();
+        queue(backward_q, launch(a.queries, a.heads), &all)?;
     }
     if a.batch * a.kv_heads * a.keys > 0 {
-        let blocks = [(a.keys - 1) / rows + 1, a.batch * a.kv_heads];
-        let to = [at(g.k.address), at(g.v.address)];
-        queue(&backward_kv, blocks, &[&operands[..], &to].concat())?;
+        let all = [&operands[..], &[at(g.k.address), at(g.v.address)]].concat();
+        queue(backward_kv, launch(a.keys, a.kv_heads), &all)?;
     }
     Ok(())
 }
