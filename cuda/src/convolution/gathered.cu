@@ -97,16 +97,62 @@ __device__ __forceinline__ bool gathered(
     return is || !SKIPS;
 }
 
-// Tiles of 64 x 64, 4 x 4 sums in a thread. The inner dimension may be split: then the sums of each part are written
-// to `parts`, and `add_parts` follows.
-extern "C" __global__ void __launch_bounds__(256) tiles(
+// A tile is 64 x 64, of which a thread has 16 sums; these are their rows and columns. With CORES (halves) a warp has
+// 16 x 32, in the layout of `mma`; else a thread has 4 x 4.
+#if CORES
+typedef element factor;
+#define SLICE(rows) [rows][24]
+#define AT(matrix, k, i) matrix[i][k]
+#define TO_FACTOR(v) narrowed(v)
+#define FROM_FACTOR(v) widened(v)
+__device__ __forceinline__ int row_of(int i) { return threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4 + i % 4 / 2 * 8; }
+__device__ __forceinline__ int col_of(int i) { return threadIdx.x / 128 * 32 + i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2; }
+#else
+typedef wide factor;
+#define SLICE(rows) [16][rows + 4]
+#define AT(matrix, k, i) matrix[k][i]
+#define TO_FACTOR(v) v
+#define FROM_FACTOR(v) v
+__device__ __forceinline__ int row_of(int i) { return threadIdx.x / 16 * 4 + i / 4; }
+__device__ __forceinline__ int col_of(int i) { return threadIdx.x % 16 * 4 + i % 4; }
+#endif
+
+// Adds the products of a slice of 16.
+__device__ __forceinline__ void add_slice(
+    wide (&sums)[16], const factor (&left) SLICE(64), const factor (&right) SLICE(64)) {
+#if CORES
+    const int two = threadIdx.x % 4 * 2;
+    const element *a = &left[row_of(0)][two], *b = &right[col_of(0) - two + threadIdx.x % 32 / 4][two];
+    const unsigned of[4] = {*(const unsigned*)a, *(const unsigned*)(a + 8 * 24), *(const unsigned*)(a + 8),
+                            *(const unsigned*)(a + 8 * 24 + 8)};
+#pragma unroll
+    for (int n = 0; n < 4; n++) {
+        const unsigned b0 = *(const unsigned*)(b + n * 8 * 24), b1 = *(const unsigned*)(b + n * 8 * 24 + 8);
+        asm volatile(
+            "mma.sync.aligned.m16n8k16.row.col.f32." HALVES "." HALVES
+            ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+            : "+f"(sums[4 * n]), "+f"(sums[4 * n + 1]), "+f"(sums[4 * n + 2]), "+f"(sums[4 * n + 3])
+            : "r"(of[0]), "r"(of[1]), "r"(of[2]), "r"(of[3]), "r"(b0), "r"(b1));
+    }
+#else
+    const int x = threadIdx.x % 16, y = threadIdx.x / 16;
+    for (int s = 0; s < 16; s++)
+        for (int i = 0; i < 4; i++)
+            for (int j = 0; j < 4; j++)
+                sums[i * 4 + j] = fused(left[s][y * 4 + i], right[s][x * 4 + j], sums[i * 4 + j]);
+#endif
+}
+
+// Sums of tiles. The inner dimension may be split: then the sums of each part are written to `parts`, and `add_parts`
+// follows.
+extern "C" __global__ void __launch_bounds__(256, 2) tiles(
     const element* a, const element* b, element* c, wide* parts, const Gathered p FOLLOW_PARAMETERS) {
-    __shared__ __align__(16) wide left[16][68], right[16][68];
+    __shared__ __align__(16) factor left SLICE(64), right SLICE(64);
     __shared__ Place rows[64], inners[2][16];
 #if SKIPS
     __shared__ bool there[16][64];
 #endif
-    const int t = threadIdx.x, x = t % 16, y = t / 16;
+    const int t = threadIdx.x;
     const num row0 = (num)blockIdx.x * 64;
     if (t < 64) rows[t] = row_place(p, row0 + t);
     for (num z = blockIdx.z; z < p.groups * p.splits; z += gridDim.z)
@@ -115,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(256) tiles(
         const num end = first + p.split < p.inner ? first + p.split : p.inner;
         const element* from_a = a + group * p.group_a;
         const element* from_b = b + group * p.group_b;
-        wide sums[4][4] = {};
+        wide sums[16] = {};
         if (t < 16) inners[0][t] = inner_place(p, first + t, end);
         __syncthreads();
         int turn = 0;
@@ -126,7 +172,7 @@ extern "C" __global__ void __launch_bounds__(256) tiles(
                 const int r = ROWS_ALONG_INNER ? e / 16 : e % 64, k = ROWS_ALONG_INNER ? e % 16 : e / 64;
                 wide v;
                 const bool has = gathered(from_a, p, rows[r], inners[turn][k], v);
-                left[k][r] = v;
+                AT(left, k, r) = TO_FACTOR(v);
 #if SKIPS
                 there[k][r] = has;
 #endif
@@ -134,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(256) tiles(
                 const num other = inners[turn][kk].other;
                 const bool is = k0 + kk < end && col0 + j < p.cols;
                 const wide w = is ? widened(from_b[other + (col0 + j) * p.col_b]) : (wide)0;
-                right[kk][j] = w;
+                AT(right, kk, j) = TO_FACTOR(w);
                 finite &= w - w == 0;
             }
             if (t < 16) inners[turn ^ 1][t] = inner_place(p, k0 + 16 + t, end);
@@ -142,34 +188,31 @@ extern "C" __global__ void __launch_bounds__(256) tiles(
             // 0 times a finite number is left out as well
             if (__syncthreads_or(!finite)) {
                 for (int s = 0; s < 16; s++)
-                    for (int i = 0; i < 4; i++)
-                        for (int j = 0; j < 4; j++)
-                            if (there[s][y * 4 + i])
-                                sums[i][j] = fused(left[s][y * 4 + i], right[s][x * 4 + j], sums[i][j]);
+                    for (int i = 0; i < 16; i++)
+                        if (there[s][row_of(i)]) {
+                            const wide v = FROM_FACTOR(AT(left, s, row_of(i)));
+                            sums[i] = fused(v, FROM_FACTOR(AT(right, s, col_of(i))), sums[i]);
+                        }
                 __syncthreads();
                 continue;
             }
 #else
             __syncthreads();
 #endif
-            for (int s = 0; s < 16; s++) {
-                for (int i = 0; i < 4; i++)
-                    for (int j = 0; j < 4; j++) sums[i][j] = fused(left[s][y * 4 + i], right[s][x * 4 + j], sums[i][j]);
-            }
+            add_slice(sums, left, right);
             __syncthreads();
         }
-        for (int i = 0; i < 4; i++)
-            for (int j = 0; j < 4; j++) {
-                const num row = row0 + y * 4 + i, col = col0 + x * 4 + j;
-                if (row >= p.rows || col >= p.cols) continue;
-                if (p.splits > 1) {
-                    const num part = z - group * p.splits;
-                    parts[((part * p.groups + group) * p.rows + row) * p.cols + col] = sums[i][j];
-                } else {
-                    const num at = group * p.group_c + rows[y * 4 + i].other + col * p.col_c;
-                    c[at] = narrowed(finished(sums[i][j], group * p.cols + col, at, p FOLLOW_ARGUMENTS));
-                }
+        for (int i = 0; i < 16; i++) {
+            const num row = row0 + row_of(i), col = col0 + col_of(i);
+            if (row >= p.rows || col >= p.cols) continue;
+            if (p.splits > 1) {
+                const num part = z - group * p.splits;
+                parts[((part * p.groups + group) * p.rows + row) * p.cols + col] = sums[i];
+            } else {
+                const num at = group * p.group_c + rows[row_of(i)].other + col * p.col_c;
+                c[at] = narrowed(finished(sums[i], group * p.cols + col, at, p FOLLOW_ARGUMENTS));
             }
+        }
     }
 }
 

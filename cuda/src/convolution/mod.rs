@@ -6,6 +6,8 @@
 //! among blocks; the parts lie in a workspace and are added in order, so that the same call gives the same
 //! bits.
 //!
+//! Tiles of halves are computed by tensor cores, with sums in `f32`.
+//!
 //! Where a kernel reaches beyond the input there are zeros, and zero times NaN is NaN; what an input
 //! position does not reach has no part in its gradient, whatever the weight is. Both are as on the CPU.
 
@@ -204,7 +206,8 @@ pub unsafe fn convolve(
     let arguments = |first: &[Argument<'static>]| -> Vec<Argument<'_>> {
         first.iter().copied().chain([Argument::Numbers(&all)]).chain(follow.clone()).collect()
     };
-    let text = text(c, &numbers)?;
+    let cores = stream.device().properties().capability >= 80;
+    let text = text(c, &numbers, cores)?;
     let functions =
         programs::functions(stream.device(), &text, &["tiles", "add_parts", "points", "blocks"])?;
     let [tiles, add_parts, points, blocks] = &*functions else { return Ok(()) };
@@ -229,7 +232,8 @@ pub unsafe fn convolve(
     Ok(())
 }
 
-fn text(c: &Convolution, numbers: &Numbers) -> Result<String, ConvolutionError> {
+/// With `cores`, halves by tensor cores.
+fn text(c: &Convolution, numbers: &Numbers, cores: bool) -> Result<String, ConvolutionError> {
     let numeric = Numeric::of(c.dtype).ok_or(ConvolutionError::DType { dtype: c.dtype })?;
     let mut names: Vec<String> = Vec::new();
     let mut name = || {
@@ -255,6 +259,11 @@ fn text(c: &Convolution, numbers: &Numbers) -> Result<String, ConvolutionError> 
     let arguments: String = names.iter().map(|n| format!(", {n}")).collect();
     let [rows, cols, divides] =
         [numbers.rows_along_inner(), numbers.cols_along_inner(), numbers.divides()].map(u8::from);
+    let halves = match c.dtype {
+        DType::F16 if cores => "#define CORES 1\n#define HALVES \"f16\"",
+        DType::BF16 if cores => "#define CORES 1\n#define HALVES \"bf16\"",
+        _ => "#define CORES 0",
+    };
     let skips = u8::from(c.direction == Direction::Input);
     Ok(format!(
         "{}
@@ -262,6 +271,7 @@ fn text(c: &Convolution, numbers: &Numbers) -> Result<String, ConvolutionError> 
 #define COLS_ALONG_INNER {cols}
 #define DIVIDES {divides}
 #define SKIPS {skips}
+{halves}
 #define FOLLOW_PARAMETERS {parameters}
 #define FOLLOW_ARGUMENTS {arguments}
 {}

@@ -250,7 +250,7 @@ fn long_sums_are_split_and_give_the_same_bits_again() {
 fn a_weight_that_is_nan_reaches_what_it_meets_and_margins_of_zeros() {
     let Some(gpu) = gpu() else { return };
     let nan = |x: &[u8]| -> Vec<f64> { x.iter().map(|n| [1.0, f64::NAN][*n as usize]).collect() };
-    for channels in [1, 6] {
+    for (channels, dtype) in [(1, DType::F32), (6, DType::F32), (6, DType::F16)] {
         let g = geometry(Geometry {
             batch: 1,
             channels,
@@ -264,12 +264,12 @@ fn a_weight_that_is_nan_reaches_what_it_meets_and_margins_of_zeros() {
         let (input, output) = (g.channels * 5, g.filters * 3);
         let mut weight = vec![1.0; (channels * channels * 3) as usize];
         weight[0] = f64::NAN;
-        let weight = gpu.put(DType::F32, &weight);
+        let weight = gpu.put(dtype, &weight);
         let of = |direction: Direction| {
-            let ones = |n: i64| gpu.put(DType::F32, &vec![1.0; n as usize]);
+            let ones = |n: i64| gpu.put(dtype, &vec![1.0; n as usize]);
             let (x, y) = (ones(input), ones(output));
             let c = Convolution {
-                dtype: DType::F32,
+                dtype,
                 direction,
                 geometry: g,
                 input: Operand { address: x.address(), strides: [input, 5, 0, 0, 1] },
@@ -310,8 +310,10 @@ fn threads_have_registers_for_all_that_they_sum() {
             bias: None,
             follow: Vec::new(),
         };
-        let text = text(&c, &Numbers::of(&c).unwrap()).unwrap();
-        assert_no_spills(&text, &format!("{dtype} {direction:?}"));
+        for cores in [true, false] {
+            let text = text(&c, &Numbers::of(&c).unwrap(), cores).unwrap();
+            assert_no_spills(&text, &format!("{dtype} {direction:?}"));
+        }
     }
 }
 
