@@ -110,7 +110,7 @@ pub enum ConvolutionError {
     #[error("no convolution has these sizes: {geometry:?}")]
     Geometry {
         /// The sizes.
-        geometry: Geometry,
+        geometry: Box<Geometry>,
     },
     /// More follows a result than kernels have room for.
     #[error("{count} operations follow a convolution, of at most 8")]

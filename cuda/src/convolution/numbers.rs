@@ -84,7 +84,7 @@ fn fits(g: &Geometry) -> bool {
 impl Numbers {
     pub(super) fn of(c: &Convolution) -> Result<Numbers, ConvolutionError> {
         let g = &c.geometry;
-        let refused = || ConvolutionError::Geometry { geometry: *g };
+        let refused = || ConvolutionError::Geometry { geometry: Box::new(*g) };
         if crate::emit::Numeric::of(c.dtype).is_none() {
             return Err(ConvolutionError::DType { dtype: c.dtype });
         }

@@ -351,7 +351,7 @@ fn sizes_that_do_not_go_together_are_refused() {
         Geometry { output: [1, 1 << 27, 1], stride: [1, 1 << 27, 1], ..PLAIN },
         Geometry { batch: -1, ..PLAIN },
     ] {
-        assert_eq!(of(g, DType::F32), Err(ConvolutionError::Geometry { geometry: g }));
+        assert_eq!(of(g, DType::F32), Err(ConvolutionError::Geometry { geometry: g.into() }));
     }
     assert_eq!(of(PLAIN, DType::I32), Err(ConvolutionError::DType { dtype: DType::I32 }));
 }
