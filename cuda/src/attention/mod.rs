@@ -164,7 +164,7 @@ impl From<DriverError> for AttentionError {
 /// assert!(computes(DType::BF16, 128) && !computes(DType::BF16, 512) && !computes(DType::I8, 8));
 /// ```
 pub fn computes(dtype: DType, features: i64) -> bool {
-    Numeric::of(dtype).is_some() && (0..=FEATURES).contains(&features)
+    Numeric::floating(dtype).is_some() && (0..=FEATURES).contains(&features)
 }
 
 /// Features, rounded up to one of a few numbers, so that there are few programs.
@@ -227,7 +227,7 @@ fn tile_bytes(features: i64) -> i64 {
 
 impl Attention {
     fn check(&self) -> Result<(), AttentionError> {
-        if Numeric::of(self.dtype).is_none() {
+        if Numeric::floating(self.dtype).is_none() {
             return Err(AttentionError::DType { dtype: self.dtype });
         }
         let known = |mask: DType| [DType::Bool, self.dtype, self.dtype.opmath()].contains(&mask);
@@ -286,7 +286,8 @@ impl Attention {
     }
 
     fn text(&self, way: Way) -> Result<String, AttentionError> {
-        let numeric = Numeric::of(self.dtype).ok_or(AttentionError::DType { dtype: self.dtype })?;
+        let numeric =
+            Numeric::floating(self.dtype).ok_or(AttentionError::DType { dtype: self.dtype })?;
         let (mask, value) = match self.mask.map(|m| m.dtype) {
             Some(DType::Bool) => {
                 ("unsigned char", "x ? (wide)0 : (wide)__int_as_float(0xff800000)")

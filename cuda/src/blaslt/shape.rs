@@ -73,6 +73,9 @@ impl Shape {
     /// `None` if cuBLASLt has no such layout.
     pub(super) fn of(p: &Product, options: Options) -> Option<Shape> {
         let [m, n, k] = p.sizes;
+        if !p.dtype.is_floating() {
+            return None;
+        }
         if k == 0 || p.sizes.iter().chain([&p.batch]).any(|s| i32::try_from(*s).is_err()) {
             return None;
         }

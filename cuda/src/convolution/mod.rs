@@ -129,6 +129,17 @@ impl From<DriverError> for ConvolutionError {
     }
 }
 
+/// Whether convolutions of a dtype are computed here.
+///
+/// ```
+/// use straightline_cuda::convolution::computes;
+/// use straightline_passes::ir::DType;
+/// assert!(computes(DType::F16) && !computes(DType::I64));
+/// ```
+pub fn computes(dtype: DType) -> bool {
+    Numeric::floating(dtype).is_some()
+}
+
 /// The workspace with which a convolution is as fast as it can be.
 ///
 /// # Errors
@@ -234,7 +245,7 @@ pub unsafe fn convolve(
 
 /// With `cores`, halves by tensor cores.
 fn text(c: &Convolution, numbers: &Numbers, cores: bool) -> Result<String, ConvolutionError> {
-    let numeric = Numeric::of(c.dtype).ok_or(ConvolutionError::DType { dtype: c.dtype })?;
+    let numeric = Numeric::floating(c.dtype).ok_or(ConvolutionError::DType { dtype: c.dtype })?;
     let mut names: Vec<String> = Vec::new();
     let mut name = || {
         names.push(format!("f{}", names.len()));

@@ -85,7 +85,7 @@ impl Numbers {
     pub(super) fn of(c: &Convolution) -> Result<Numbers, ConvolutionError> {
         let g = &c.geometry;
         let refused = || ConvolutionError::Geometry { geometry: Box::new(*g) };
-        if crate::emit::Numeric::of(c.dtype).is_none() {
+        if crate::emit::Numeric::floating(c.dtype).is_none() {
             return Err(ConvolutionError::DType { dtype: c.dtype });
         }
         let vectors: Vec<i64> = (c.bias.iter().chain(c.follow.iter().filter_map(Follow::operand)))

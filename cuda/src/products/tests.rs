@@ -220,10 +220,32 @@ fn what_is_no_product_is_refused() {
     let Some(gpu) = gpu() else { return };
     let none = Matrices { address: 0, strides: [0; 3] };
     let then = Epilogue::default();
-    let p = Product { dtype: DType::I64, batch: 1, sizes: [1; 3], a: none, b: none, c: none, then };
+    let p = Product { dtype: DType::Bool, batch: 1, sizes: [1; 3], a: none, b: none, c: none, then };
     let device = gpu.stream.device();
     let of = |p: &Product| workspace_bytes(device, p, Options::default());
-    assert_eq!(of(&p), Err(ProductError::DType { dtype: DType::I64 }));
+    assert_eq!(of(&p), Err(ProductError::DType { dtype: DType::Bool }));
     let backwards = Product { dtype: DType::F32, sizes: [1, -1, 1], ..p };
     assert_eq!(of(&backwards), Err(ProductError::Sizes { batch: 1, sizes: [1, -1, 1] }));
+}
+
+#[test]
+fn products_of_integers_wrap() {
+    let Some(gpu) = gpu() else { return };
+    // the bits of bytes are what they are, and those of `f64` are longs
+    let of = |dtype: DType, as_bits: DType, a: &[f64], b: &[f64]| {
+        let (a, b, c) = (gpu.put(as_bits, a), gpu.put(as_bits, b), gpu.put(as_bits, &[0.0]));
+        let at = |x: &Array| Matrices { address: x.address(), strides: [0, 1, 1] };
+        let then = Epilogue::default();
+        let (a, b, c_at) = (at(&a), at(&b), at(&c));
+        let p = Product { dtype, batch: 1, sizes: [1, 1, 2], a, b, c: c_at, then };
+        // SAFETY: all of it is there until the result is read.
+        unsafe { product(&gpu.stream, &p, Options::default(), Workspace::default()) }.unwrap();
+        gpu.get(&c)[0]
+    };
+    let long = |n: i64| f64::from_bits(n.cast_unsigned());
+    let got = of(DType::I64, DType::F64, &[long(i64::MAX), long(3)], &[long(2), long(-5)]);
+    assert_eq!(got.to_bits().cast_signed(), i64::MAX.wrapping_mul(2).wrapping_sub(15));
+    let int = |n: i32| f64::from(f32::from_bits(n.cast_unsigned()));
+    let got = of(DType::I32, DType::F32, &[int(1 << 20), int(7)], &[int(1 << 12), int(6)]);
+    assert_eq!((got as f32).to_bits(), 42);
 }

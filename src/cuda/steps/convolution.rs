@@ -9,9 +9,10 @@ use crate::ops::nn::conv::{convolution, unflattened};
 use crate::tensor::{Tensor, access};
 use straightline_catalog::{Dims, Op, args};
 use straightline_cuda::convolution::{
-    Convolution, ConvolutionError, Direction, Geometry, Operand, convolve, workspace_bytes,
+    Convolution, ConvolutionError, Direction, Geometry, Operand, computes, convolve,
+    workspace_bytes,
 };
-use straightline_cuda::products::{Vector, computes};
+use straightline_cuda::products::Vector;
 
 /// The arguments that all of them have.
 struct Numbers {
