@@ -5,6 +5,7 @@
 //! are arguments of its kernels.
 
 use super::copy::{driver, program};
+use super::steps::externs;
 use crate::default_dtype::default_dtype;
 use crate::dispatch::{OperatorHandle, Value, meta};
 use crate::error::{Error, Result};
@@ -19,13 +20,12 @@ use straightline_catalog::{Arg, Device, DeviceType, Dims, Op, TensorMeta, layout
 use straightline_cuda::copies::{self, Strided};
 use straightline_cuda::driver::{Argument, DeviceMemory, Function, Launch, Stream};
 use straightline_cuda::emit::{self, Emitted, Numbers};
-use straightline_cuda::products::{self, Matrices, Product};
+use straightline_cuda::products::Workspace;
 use straightline_cuda::programs;
 use straightline_passes::ir::graph::{Graph, ValueRef};
 use straightline_passes::rewrite::{RewriteOptions, rewrite};
 use straightline_passes::schedule::loops::{
-    Activation, BufferId, BufferKind, BufferView, Extern, Matmul, OutputBinding, Schedule, Step,
-    ViewSource,
+    BufferId, BufferKind, OutputBinding, Schedule, Step, ViewSource,
 };
 use straightline_passes::schedule::{ScheduleOptions, schedule};
 
@@ -178,16 +178,11 @@ fn prepare(
         (0..count).map(|index| ValueRef { node: call.node, index }).collect();
     graph.set_outputs(&outputs);
     let Ok((graph, _)) = rewrite(&graph, &RewriteOptions::default()) else { return Ok(None) };
-    // what follows a product is a kernel of its own
-    let options = ScheduleOptions { fold_epilogues: false, ..ScheduleOptions::default() };
+    let options = ScheduleOptions::default();
     let Ok(schedule) = schedule(&graph, &options) else { return Ok(None) };
     let runs = |step: &Step| match step {
         Step::Kernel(_) => true,
-        Step::Extern(Extern::Matmul(m)) => {
-            let plain = m.bias.is_none() && m.residual.is_none() && m.out.sizes.len() <= 3;
-            plain && m.activation == Activation::None && products::computes(m.out.dtype)
-        }
-        Step::Extern(_) => false,
+        Step::Extern(step) => externs::serves(step),
     };
     if !schedule.steps.iter().all(runs) {
         return Ok(None);
@@ -215,27 +210,6 @@ fn fresh_tensor(device: Device, m: &TensorMeta, offset: i64) -> Result<Tensor> {
 
 /// What a kernel writes if it fails: whether, where, and the index.
 const STATUS_BYTES: usize = 16;
-
-/// A product of a schedule, its leading dimensions as one batch.
-fn batch_of(m: &Matmul, address: &dyn Fn(BufferId) -> Result<u64>) -> Result<Product> {
-    let matrices = |v: &BufferView| -> Result<Matrices> {
-        let first = address(v.buffer)?.wrapping_add_signed(v.offset * v.dtype.size() as i64);
-        let strides = match *v.strides {
-            [row, col] => [0, row, col],
-            [batch, row, col] => [batch, row, col],
-            _ => return Err(Error::runtime("a product of more than one leading dimension")),
-        };
-        Ok(Matrices { address: first, strides })
-    };
-    let [.., rows, cols] = *m.out.sizes else {
-        return Err(Error::runtime("a product of vectors"));
-    };
-    let inner = m.a.sizes.last().copied().unwrap_or_default();
-    let batch = if m.out.sizes.len() == 3 { m.out.sizes[0] } else { 1 };
-    let (a, b, c) = (matrices(&m.a)?, matrices(&m.b)?, matrices(&m.out)?);
-    let then = products::Epilogue::default();
-    Ok(Product { dtype: m.out.dtype, batch, sizes: [rows, cols, inner], a, b, c, then })
-}
 
 impl Prepared {
     /// Queues the kernels; `None` if one of them has failed, whose error the CPU knows.
@@ -288,19 +262,18 @@ impl Prepared {
                 }
             })
         };
+        let addresses: Vec<u64> = (0..self.schedule.buffers.len() as u32)
+            .map(|i| address(BufferId(i)))
+            .collect::<Result<_>>()?;
+        let address_of = |id: BufferId| addresses[id.0 as usize];
         let mut kernels = self.kernels.iter().zip(loaded.functions.iter());
         for step in &self.schedule.steps {
-            if let Step::Extern(Extern::Matmul(m)) = step {
-                let product = batch_of(m, &address)?;
-                // SAFETY: operands are held, results are this call's own, as for kernels below.
-                let options = products::Options::default();
-                let failed = |e: products::ProductError| Error::device(e.to_string());
-                let bytes = products::workspace_bytes(stream.device(), &product, options)
-                    .map_err(failed)?;
+            if let Step::Extern(step) = step {
+                let bytes = externs::workspace_bytes(stream.device(), step, &address_of)?;
                 let space = room(bytes)?;
-                let workspace = products::Workspace { address: at(&space), bytes };
-                unsafe { products::product(stream, &product, options, workspace) }
-                    .map_err(failed)?;
+                let workspace = Workspace { address: at(&space), bytes };
+                // SAFETY: operands are held, results are this call's own, as for kernels below.
+                unsafe { externs::queue(stream, step, &address_of, workspace) }?;
                 continue;
             }
             let Some((kernel, function)) = kernels.next() else { continue };

@@ -220,7 +220,8 @@ fn what_is_no_product_is_refused() {
     let Some(gpu) = gpu() else { return };
     let none = Matrices { address: 0, strides: [0; 3] };
     let then = Epilogue::default();
-    let p = Product { dtype: DType::Bool, batch: 1, sizes: [1; 3], a: none, b: none, c: none, then };
+    let p =
+        Product { dtype: DType::Bool, batch: 1, sizes: [1; 3], a: none, b: none, c: none, then };
     let device = gpu.stream.device();
     let of = |p: &Product| workspace_bytes(device, p, Options::default());
     assert_eq!(of(&p), Err(ProductError::DType { dtype: DType::Bool }));

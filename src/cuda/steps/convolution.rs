@@ -195,7 +195,8 @@ fn bias_gradient(grad: &Tensor) -> Result<Tensor> {
     aten::sum_dim_int_list(grad, Some(&dims), false, None)
 }
 
-fn spatial(numbers: &[i64], fill: i64) -> [i64; 3] {
+/// One number for each of three dimensions; those that are not there come first.
+pub(super) fn spatial(numbers: &[i64], fill: i64) -> [i64; 3] {
     let mut all = [fill; 3];
     for (slot, n) in all.iter_mut().rev().zip(numbers.iter().rev()) {
         *slot = *n;

@@ -5,6 +5,7 @@
 
 mod attention;
 mod convolution;
+pub(super) mod externs;
 
 use crate::dispatch::Value;
 use crate::error::{Error, Result};
