@@ -39,14 +39,17 @@
 mod copy;
 mod loops;
 mod memory;
+pub(crate) mod program;
 mod steps;
 
+pub(crate) use copy::copy_elements;
 pub use memory::{
     device, device_count, empty_cache, is_available, memory_statistics, record_stream, reset_peaks,
     stream, synchronize,
 };
 pub use straightline_cuda::allocator::{Amount, Statistics};
 pub use straightline_cuda::driver::{Event, Stream, StreamGuard};
+pub use straightline_cuda::nvrtc::Target;
 pub use straightline_cuda::{Availability, Found, availability};
 
 use crate::dispatch::{

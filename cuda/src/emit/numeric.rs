@@ -35,10 +35,7 @@ impl Numeric {
             DType::F64 => ("double", "fma(a, b, c)"),
             _ if is_float(dtype) => ("float", "fmaf(a, b, c)"),
             // sums wrap, as their elements do
-            _ => (
-                "long long",
-                "(wide)((unsigned long long)a * (unsigned long long)b + (unsigned long long)c)",
-            ),
+            _ => ("long long", "multiply_add(a, b, c)"),
         };
         let value = match is_float(dtype) {
             true => rounded(dtype, "x"),
