@@ -5,6 +5,9 @@
 //! a driver [`availability`] has a reason, and nothing panics.
 
 pub mod allocator;
+pub mod attention;
+mod blaslt;
+pub mod convolution;
 pub mod copies;
 pub mod driver;
 pub mod emit;
@@ -12,5 +15,8 @@ mod loader;
 pub mod nvrtc;
 pub mod products;
 pub mod programs;
+#[cfg(test)]
+mod testing;
 
+pub use blaslt::BlasError;
 pub use loader::{Availability, Found, availability};

@@ -58,6 +58,9 @@ pub(super) fn run(op: OperatorHandle, args: &[Value]) -> Result<Option<Vec<Value
     if tensors.iter().any(|t| t.has_math_bits() || t.kind_without_memory().is_some()) {
         return Ok(None);
     }
+    if let Some(results) = super::steps::run(known, &given, &tensors)? {
+        return Ok(Some(results));
+    }
     let Some(prepared) = prepared(op, known, args, &given, &tensors)? else { return Ok(None) };
     let stream = gpu(device)?.current_stream();
     let results = prepared.launch(&stream, device, &tensors)?;

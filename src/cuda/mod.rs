@@ -28,7 +28,8 @@
 //! - What makes memory or a view is the kernel of the CPU: that allocates by device, and leaves
 //!   tensors without bytes of the host alone.
 //! - An operator with a loop form is a small schedule, compiled once for each signature but for its
-//!   sizes (`loops`).
+//!   sizes (`loops`); a product is cuBLASLt's, where that is installed.
+//! - Convolutions and attention have kernels of their own (`steps`).
 //! - The others run on the CPU, with a warning, as on a backend from outside
 //!   ([`cpu_fallback`](crate::dispatch::cpu_fallback)).
 //!
@@ -39,6 +40,7 @@ mod copy;
 mod loops;
 mod memory;
 pub(crate) mod program;
+mod steps;
 
 pub(crate) use copy::copy_elements;
 pub use memory::{
@@ -116,7 +118,10 @@ fn fallback(op: OperatorHandle, _: DispatchKeySet, stack: &mut Stack) -> Result<
     match op.op() {
         Some(Op::_copy_from) => return copy::copy_from(op, stack),
         Some(Op::_local_scalar_dense) => return copy::item(op, stack),
-        Some(Op::empty_memory_format | Op::empty_strided) => return of_the_cpu(op, stack),
+        // what gives memory and nothing in it
+        Some(_) if op.tags().contains(&"unset") => return of_the_cpu(op, stack),
+        // it asks for sizes
+        Some(Op::_fused_sdp_choice) => return of_the_cpu(op, stack),
         // views, of which autograd is not to know
         Some(Op::unsafe_split_Tensor | Op::unsafe_split_with_sizes) => {
             return of_the_cpu(op, stack);

@@ -6,6 +6,7 @@
 #![cfg(feature = "cuda")]
 
 mod compiled;
+mod products;
 
 use libloading::Library;
 use std::ffi::{CString, c_char};
