@@ -7,10 +7,15 @@
 pub mod allocator;
 pub mod copies;
 pub mod driver;
+mod elements;
 pub mod emit;
 mod loader;
 pub mod nvrtc;
 pub mod products;
 pub mod programs;
+pub mod scan;
+pub mod sort;
+#[cfg(test)]
+mod testing;
 
 pub use loader::{Availability, Found, availability};
