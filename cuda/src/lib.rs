@@ -5,6 +5,7 @@
 //! a driver [`availability`] has a reason, and nothing panics.
 
 pub mod allocator;
+pub mod compact;
 pub mod copies;
 pub mod driver;
 mod elements;
@@ -13,7 +14,9 @@ mod loader;
 pub mod nvrtc;
 pub mod products;
 pub mod programs;
+pub mod random;
 pub mod scan;
+pub mod segments;
 pub mod sort;
 #[cfg(test)]
 mod testing;

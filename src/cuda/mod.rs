@@ -29,6 +29,7 @@
 //!   tensors without bytes of the host alone.
 //! - An operator with a loop form is a small schedule, compiled once for each signature but for its
 //!   sizes (`loops`).
+//! - What loops do not express (sorts, scans, random numbers) has a kernel of its own (`kernels`).
 //! - The others run on the CPU, with a warning, as on a backend from outside
 //!   ([`cpu_fallback`](crate::dispatch::cpu_fallback)).
 //!
@@ -36,6 +37,7 @@
 //! they get the boxed kernel, and `out` is made of them, as on the CPU.
 
 mod copy;
+mod kernels;
 mod loops;
 mod memory;
 
@@ -113,7 +115,15 @@ fn fallback(op: OperatorHandle, _: DispatchKeySet, stack: &mut Stack) -> Result<
     match op.op() {
         Some(Op::_copy_from) => return copy::copy_from(op, stack),
         Some(Op::_local_scalar_dense) => return copy::item(op, stack),
-        Some(Op::empty_memory_format | Op::empty_strided) => return of_the_cpu(op, stack),
+        // memory
+        Some(
+            Op::empty_memory_format
+            | Op::empty_strided
+            | Op::empty_like
+            | Op::empty_permuted
+            | Op::new_empty
+            | Op::new_empty_strided,
+        ) => return of_the_cpu(op, stack),
         // views, of which autograd is not to know
         Some(Op::unsafe_split_Tensor | Op::unsafe_split_with_sizes) => {
             return of_the_cpu(op, stack);
@@ -126,6 +136,10 @@ fn fallback(op: OperatorHandle, _: DispatchKeySet, stack: &mut Stack) -> Result<
         _ => {}
     }
     let args = arguments(op, stack)?;
+    if let Some(results) = kernels::run(op, &args)? {
+        stack.extend(results);
+        return Ok(());
+    }
     let functional = schema.is_some_and(|s| !s.args.iter().any(|a| a.is_write()));
     if functional && let Some(results) = loops::run(op, &args)? {
         stack.extend(results);
@@ -150,6 +164,8 @@ fn fallback(op: OperatorHandle, _: DispatchKeySet, stack: &mut Stack) -> Result<
         return Ok(());
     }
     warn_once(op);
+        eprintln!("FALLBACK {}", op.name());
+    }
     stack.extend(args);
     call_on_cpu(op, stack, ViewFallback::Refuse)
 }

@@ -5,6 +5,8 @@
 
 #![cfg(feature = "cuda")]
 
+mod kernels;
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use straightline::dispatch::{DispatchKey, operator};
 use straightline::ops::aten;

@@ -154,10 +154,10 @@ enum Target {
 }
 
 /// Keys of rows with their places.
-pub(crate) struct Pairs {
-    pub(crate) keys: DeviceMemory,
+struct Pairs {
+    keys: DeviceMemory,
     /// Of 32 bits each.
-    pub(crate) places: DeviceMemory,
+    places: DeviceMemory,
     /// Of each row.
     length: i64,
 }
@@ -171,21 +171,6 @@ impl Pairs {
             length,
         })
     }
-}
-
-/// The keys of all elements in ascending order, and where they were.
-///
-/// # Safety
-///
-/// As for [`sort`].
-pub(crate) unsafe fn pairs(
-    stream: &Stream,
-    source: u64,
-    of: Rows,
-) -> Result<Option<Pairs>, ProgramError> {
-    let order = Order { descending: false, keep: of.length };
-    // SAFETY: the caller's contract.
-    unsafe { sort_into(stream, source, of, order, Target::Pairs) }
 }
 
 /// The arguments that all kernels of sorting have.

@@ -144,7 +144,7 @@ extern "C" __global__ void __launch_bounds__(32) sort_short(ARGUMENTS) { sort_ti
 extern "C" __global__ void __launch_bounds__(256) sort_tiles(ARGUMENTS) { sort_tile<256, 8>(PASSED); }
 
 // Runs of `width`, merged two by two.
-extern "C" __global__ void __launch_bounds__(256) merge_runs(ARGUMENTS) {
+extern "C" __global__ void __launch_bounds__(256, 4) merge_runs(ARGUMENTS) {
     constexpr int THREADS = 256, ITEMS = 8, TILE = THREADS * ITEMS;
     __shared__ Key keys[TILE];
     __shared__ Place places[TILE];
