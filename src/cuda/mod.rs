@@ -40,6 +40,7 @@ mod copy;
 mod kernels;
 mod loops;
 mod memory;
+mod ways;
 
 pub use memory::{
     device, device_count, empty_cache, is_available, memory_statistics, record_stream, reset_peaks,
@@ -48,6 +49,7 @@ pub use memory::{
 pub use straightline_cuda::allocator::{Amount, Statistics};
 pub use straightline_cuda::driver::{Event, Stream, StreamGuard};
 pub use straightline_cuda::{Availability, Found, availability};
+pub use ways::{Way, ways};
 
 use crate::dispatch::{
     DispatchKey, DispatchKeySet, Kernel, Library, OperatorHandle, Stack, Value, ViewFallback,
@@ -136,12 +138,14 @@ fn fallback(op: OperatorHandle, _: DispatchKeySet, stack: &mut Stack) -> Result<
         _ => {}
     }
     let args = arguments(op, stack)?;
-    if let Some(results) = kernels::run(op, &args)? {
+    if let Some((results, way)) = kernels::run(op, &args)? {
+        ways::note(op, way);
         stack.extend(results);
         return Ok(());
     }
     let functional = schema.is_some_and(|s| !s.args.iter().any(|a| a.is_write()));
     if functional && let Some(results) = loops::run(op, &args)? {
+        ways::note(op, Way::Loops);
         stack.extend(results);
         return Ok(());
     }
@@ -160,18 +164,19 @@ fn fallback(op: OperatorHandle, _: DispatchKeySet, stack: &mut Stack) -> Result<
     }
     let repeats = written().any(|t| layout::repeats(t.sizes(), t.strides()));
     if !repeats && let Some(result) = foreign::parts(op, &args)? {
+        ways::note(op, Way::Others);
         stack.push(result);
         return Ok(());
     }
     warn_once(op);
-        eprintln!("FALLBACK {}", op.name());
-    }
+    ways::note(op, Way::Cpu);
     stack.extend(args);
     call_on_cpu(op, stack, ViewFallback::Refuse)
 }
 
 /// The kernel of the CPU, which touches no bytes of such tensors.
 fn of_the_cpu(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
+    ways::note(op, Way::View);
     let kernel = op.kernel_for(DispatchKey::CPU)?;
     kernel.call_boxed(op, DispatchKey::CUDA.into(), stack)
 }

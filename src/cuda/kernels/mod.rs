@@ -11,6 +11,7 @@ mod parts;
 mod random;
 mod scans;
 
+use super::ways::Way;
 use crate::dispatch::{OperatorHandle, Value, meta};
 use crate::error::Result;
 use crate::modes::tracer::to_arg;
@@ -36,8 +37,10 @@ struct Call<'a> {
 /// What a kernel gives: `None` where it is none for the call.
 type Made = Result<Option<Vec<Value>>>;
 
+type Kernel = fn(&Call<'_>) -> Made;
+
 /// The kernel of an operator.
-fn kernel(op: Op) -> Option<fn(&Call<'_>) -> Made> {
+fn kernel(op: Op) -> Option<Kernel> {
     Some(match op {
         Op::sort | Op::sort_stable => order::sort,
         Op::topk => order::topk,
@@ -82,9 +85,6 @@ fn kernel(op: Op) -> Option<fn(&Call<'_>) -> Made> {
         Op::bincount => compact::bincount,
         Op::histc => compact::histc,
         Op::embedding_dense_backward => compact::embedding_dense_backward,
-        Op::aminmax => parts::aminmax,
-        Op::count_nonzero | Op::count_nonzero_dim_IntList => parts::count_nonzero,
-        Op::trace => parts::trace,
         Op::native_dropout => random::native_dropout,
         Op::randperm | Op::randperm_generator => random::permutation,
         Op::multinomial => random::multinomial,
@@ -92,10 +92,15 @@ fn kernel(op: Op) -> Option<fn(&Call<'_>) -> Made> {
     })
 }
 
-/// Runs an operator that has a kernel of its own; `None` if it has none for this call.
-pub(super) fn run(op: OperatorHandle, values: &[Value]) -> Made {
+/// Runs an operator that has a kernel of its own, or that is a few others; `None` if it is neither for this
+/// call.
+pub(super) fn run(op: OperatorHandle, values: &[Value]) -> Result<Option<(Vec<Value>, Way)>> {
     let Some(known) = op.op() else { return Ok(None) };
-    let Some(kernel) = kernel(known) else { return Ok(None) };
+    let (kernel, way) = match (kernel(known), parts::of(known)) {
+        (Some(kernel), _) => (kernel, Way::Kernel),
+        (None, Some(parts)) => (parts, Way::Others),
+        (None, None) => return Ok(None),
+    };
     let Some(device) = place(values) else { return Ok(None) };
     let mut call =
         Call { op, known, values, args: Vec::new(), tensors: Vec::new(), generator: None, device };
@@ -115,7 +120,7 @@ pub(super) fn run(op: OperatorHandle, values: &[Value]) -> Made {
             Err(_) => return Ok(None),
         }
     }
-    kernel(&call)
+    Ok(kernel(&call)?.map(|results| (results, way)))
 }
 
 /// The GPU that all tensors of a call are on, as ordinary ones, or that is named.

@@ -1,12 +1,22 @@
 //! Operators that are a few others, each of which has loops.
 
-use super::{Call, Made};
+use super::{Call, Kernel, Made};
 use crate::dispatch::Value;
 use crate::ops::aten;
 use crate::tensor::Tensor;
 use straightline_catalog::{Op, Scalar, args};
 
-pub(super) fn aminmax(call: &Call<'_>) -> Made {
+/// What an operator is made of.
+pub(super) fn of(op: Op) -> Option<Kernel> {
+    Some(match op {
+        Op::aminmax => aminmax,
+        Op::count_nonzero | Op::count_nonzero_dim_IntList => count_nonzero,
+        Op::trace => trace,
+        _ => return None,
+    })
+}
+
+fn aminmax(call: &Call<'_>) -> Made {
     let Some(a) = call.read::<args::aminmax<Tensor>>() else { return Ok(None) };
     if call.results().is_none() {
         return Ok(None);
@@ -17,7 +27,7 @@ pub(super) fn aminmax(call: &Call<'_>) -> Made {
     Ok(Some(vec![Value::Tensor(least), Value::Tensor(most)]))
 }
 
-pub(super) fn count_nonzero(call: &Call<'_>) -> Made {
+fn count_nonzero(call: &Call<'_>) -> Made {
     let read = match call.known {
         Op::count_nonzero => call
             .read::<args::count_nonzero<Tensor>>()
@@ -32,7 +42,7 @@ pub(super) fn count_nonzero(call: &Call<'_>) -> Made {
     Ok(Some(vec![Value::Tensor(aten::sum_dim_int_list(&some, Some(&dims), false, None)?)]))
 }
 
-pub(super) fn trace(call: &Call<'_>) -> Made {
+fn trace(call: &Call<'_>) -> Made {
     let [x] = &call.tensors[..] else { return Ok(None) };
     if call.results().is_none() || x.dtype().is_complex() {
         return Ok(None);
