@@ -1,8 +1,8 @@
 //! Which operator works at which stage and for which dtypes.
 
-use crate::report::{Report, Skips};
+use crate::report::{Report, Skips, Tally};
 use crate::run::Mode;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use straightline::cuda::{self, Way};
@@ -62,27 +62,32 @@ pub(crate) fn write(
     std::fs::write(out, text).map_err(|e| format!("{}: {e}", out.display()))
 }
 
-/// Runs the vectors on the first GPU and writes how each operator ran there into the table's last column: the
-/// ways of its calls, the most frequent first; `others` of one whose calls never reached the device as such.
+/// Runs the vectors on the first GPU and writes how each operator ran there into the table's last column, what
+/// is so of most cases first: `others` of what is made of other operators, `CPU` also of what only has some
+/// part there.
 pub(crate) fn write_ways(
     out: &Path,
     files: &[PathBuf],
     skips: &Skips,
     every: usize,
-) -> Result<Report, String> {
-    let mut report = Report { every, ..Report::default() };
-    let run = || {
-        files.iter().try_for_each(|file| {
-            let ran = report.run_file(file, Mode::Cuda, "", skips);
-            ran.map_err(|e| format!("{}: {e}", file.display()))
-        })
-    };
-    let (ran, calls) = cuda::ways(run);
-    ran?;
+) -> Result<BTreeMap<String, Tally>, String> {
     let mut counts: BTreeMap<String, BTreeMap<Way, usize>> = BTreeMap::new();
-    for (op, way) in calls {
-        *counts.entry(op).or_default().entry(way).or_default() += 1;
+    let around = |op: &str, case: &mut dyn FnMut()| {
+        let ((), calls) = cuda::ways(case);
+        let own = calls.iter().rev().find(|(name, _)| name == op).map(|(_, way)| *way);
+        let on_cpu = calls.iter().find(|(_, way)| *way == Way::Cpu).map(|(_, way)| *way);
+        let ways: BTreeSet<Way> = [own.unwrap_or(Way::Others)].into_iter().chain(on_cpu).collect();
+        for way in ways {
+            *counts.entry(op.to_string()).or_default().entry(way).or_default() += 1;
+        }
+    };
+    let mut report = Report { every, around: Some(Box::new(around)), ..Report::default() };
+    for file in files {
+        let ran = report.run_file(file, Mode::Cuda, "", skips);
+        ran.map_err(|e| format!("{}: {e}", file.display()))?;
     }
+    let operators = std::mem::take(&mut report.operators);
+    drop(report);
     let of = |op: &str| match counts.get(op) {
         Some(ways) => {
             let mut ways: Vec<_> = ways.iter().collect();
@@ -90,13 +95,13 @@ pub(crate) fn write_ways(
             let names: Vec<String> = ways.iter().map(|(way, _)| way.to_string()).collect();
             names.join(", ")
         }
-        None if report.operators.get(op).is_some_and(|t| t.passed > 0) => "others".to_string(),
         None => "unchecked".to_string(),
     };
     let table = std::fs::read_to_string(out).map_err(|e| format!("{}: {e}", out.display()))?;
     let mut text = String::new();
     for line in table.lines() {
         let fields: Vec<&str> = line.split('\t').collect();
+        // writing to a String cannot fail
         let _ = match fields[..] {
             [op, tier, "missing", ..] => writeln!(text, "{op}\t{tier}\tmissing"),
             [op, tier, row, ..] => writeln!(text, "{op}\t{tier}\t{row}\t{}", of(op)),
@@ -104,5 +109,5 @@ pub(crate) fn write_ways(
         };
     }
     std::fs::write(out, text).map_err(|e| format!("{}: {e}", out.display()))?;
-    Ok(report)
+    Ok(operators)
 }
