@@ -18,6 +18,7 @@ pub mod random;
 pub mod scan;
 pub mod segments;
 pub mod sort;
+pub mod spatial;
 #[cfg(test)]
 mod testing;
 

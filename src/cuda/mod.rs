@@ -30,6 +30,7 @@
 //! - An operator with a loop form is a small schedule, compiled once for each signature but for its
 //!   sizes (`loops`).
 //! - What loops do not express (sorts, scans, random numbers) has a kernel of its own (`kernels`).
+//! - An operator whose kernel for capture is made of others is made of them here too.
 //! - The others run on the CPU, with a warning, as on a backend from outside
 //!   ([`cpu_fallback`](crate::dispatch::cpu_fallback)).
 //!
@@ -61,8 +62,8 @@ use crate::ops::forms::structured::arguments;
 use crate::ops::forms::variants;
 use crate::tensor::access;
 use crate::tensor::on_device::before_first_use;
-use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeSet, HashSet};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use straightline_catalog::entry::{ENTRIES, Entry};
 use straightline_catalog::{Op, layout};
 
@@ -168,10 +169,27 @@ fn fallback(op: OperatorHandle, _: DispatchKeySet, stack: &mut Stack) -> Result<
         stack.push(result);
         return Ok(());
     }
+    if !repeats && op.op().is_some_and(has_parts) {
+        // what capture records of it
+        ways::note(op, Way::Others);
+        stack.extend(args);
+        let kernel = op.kernel_for(DispatchKey::Functionalize)?;
+        return kernel.call_boxed(op, DispatchKey::CUDA.into(), stack);
+    }
     warn_once(op);
     ways::note(op, Way::Cpu);
     stack.extend(args);
     call_on_cpu(op, stack, ViewFallback::Refuse)
+}
+
+/// Whether the operator has a kernel for capture, which is made of calls of others.
+fn has_parts(op: Op) -> bool {
+    static ALL: OnceLock<HashSet<Op>> = OnceLock::new();
+    let all = ALL.get_or_init(|| {
+        let parts = |e: &&Entry| e.kernels.iter().any(|(key, _)| *key == "Functionalize");
+        ENTRIES.iter().filter(parts).map(|e| e.op).collect()
+    });
+    all.contains(&op)
 }
 
 /// The kernel of the CPU, which touches no bytes of such tensors.

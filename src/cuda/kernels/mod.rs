@@ -6,10 +6,13 @@
 //! others.
 
 mod compact;
+mod losses;
+mod norms;
 mod order;
 mod parts;
 mod random;
 mod scans;
+mod spatial;
 
 use super::ways::Way;
 use crate::dispatch::{OperatorHandle, Value, meta};
@@ -88,7 +91,7 @@ fn kernel(op: Op) -> Option<Kernel> {
         Op::native_dropout => random::native_dropout,
         Op::randperm | Op::randperm_generator => random::permutation,
         Op::multinomial => random::multinomial,
-        _ => return None,
+        _ => return spatial::of(op),
     })
 }
 
@@ -112,7 +115,10 @@ pub(super) fn run(op: OperatorHandle, values: &[Value]) -> Result<Option<(Vec<Va
         }
         let tensors = &mut call.tensors;
         let arg = to_arg(op.name(), v, &mut |t| {
-            tensors.push(t.clone());
+            tensors.push(match t.device().is_cpu() {
+                true => t.to_device(device)?,
+                false => t.clone(),
+            });
             Ok(tensors.len() as u32 - 1)
         });
         match arg {
@@ -129,7 +135,13 @@ fn place(values: &[Value]) -> Option<Device> {
         Value::Device(d) => Some(*d),
         _ => None,
     });
-    let tensors = || values.iter().flat_map(Value::tensors);
+    // indices may be on the CPU
+    let index =
+        |v: &Value, t: &Tensor| matches!(v, Value::OptionalTensorList(_)) && t.device().is_cpu();
+    let tensors = || {
+        let all = values.iter().flat_map(|v| v.tensors().map(move |t| (v, t)));
+        all.filter(|(v, t)| !index(v, t)).map(|(_, t)| t)
+    };
     let device = match named {
         Some(named) => crate::tensor::on_device::numbered(named),
         None => tensors().next()?.device(),
@@ -151,6 +163,13 @@ impl Call<'_> {
         let (results, _) = meta::run(self.op, self.values).ok()?;
         let there = |t: &Tensor| TensorMeta { device: self.device, ..t.meta() };
         results.iter().map(|v| v.as_tensor().map(there)).collect()
+    }
+
+    /// As [`Self::results`], where some may be missing.
+    fn outcomes(&self) -> Option<SmallVec<[Option<TensorMeta>; 3]>> {
+        let (results, _) = meta::run(self.op, self.values).ok()?;
+        let there = |t: &Tensor| TensorMeta { device: self.device, ..t.meta() };
+        Some(results.iter().map(|v| v.as_tensor().map(there)).collect())
     }
 
     fn stream(&self) -> Result<Stream> {
