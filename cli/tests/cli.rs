@@ -161,6 +161,14 @@ fn what_dump_prints_it_reads() {
 }
 
 #[test]
+fn dump_prints_what_a_gpu_runs() {
+    let text = stdout(&["dump", "w4.softmax_1024x1024", "--stage", "cuda"]);
+    assert!(text.contains("__global__") && text.contains("__shfl_xor_sync"), "{text}");
+    let json = stdout(&["dump", "w3.bias_gelu", "--stage", "cuda", "--format", "json"]);
+    assert!(json.contains("\"arch\": 90") && json.contains("__global__"), "{json}");
+}
+
+#[test]
 fn dump_takes_a_graph_file_to_every_stage_and_format() {
     let (_folder, path) = graph_file(GRAPH);
     assert_eq!(stdout(&["dump", &path]), GRAPH);

@@ -2,7 +2,7 @@
 //! registers of a thread.
 //!
 //! Each element is one chain of fused multiply-adds over the inner dimension, in `f32` for the halves:
-//! the order that products of the CPU have.
+//! the order that products of the CPU have. Products of integers wrap.
 
 use crate::driver::{Argument, Launch, Stream};
 use crate::emit::product_types;

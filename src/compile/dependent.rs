@@ -7,6 +7,7 @@
 //! results so far) answers for them while the function is captured again, so that the function may do
 //! with sizes what it likes.
 
+use super::devices;
 use super::externs::{self, to_stack};
 use super::interpret::{self, Interpreter};
 use super::results;
@@ -275,7 +276,8 @@ impl Part {
         half.dependent.clear();
         let called = handle_of(op)?;
         let derived = functionalize::derived(called);
-        let (kernel, keys) = externs::kernel_of(called, derived.as_ref())?;
+        let (kernel, keys) =
+            externs::kernel_of(called, derived.as_ref(), devices::key(devices::of(traced)?))?;
         let line = match traced.graph.node(call).provenance.location {
             Some(SourceLine::Caller(at)) => Some(at),
             _ => None,

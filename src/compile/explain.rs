@@ -199,7 +199,7 @@ impl VariantExplanation {
                 misfits: Vec::new(),
             };
         };
-        let schedule = code.plan.schedule();
+        let schedule = code.schedule();
         let training = code.training.as_ref();
         let all = |of: &[Decision]| of.iter().map(SavedExplanation::new).collect();
         VariantExplanation {
@@ -210,16 +210,16 @@ impl VariantExplanation {
             saved: training.map_or(Vec::new(), |t| all(&t.kept)),
             recomputed: training.map_or(Vec::new(), |t| all(&t.recomputed)),
             backward: (training.and_then(|t| t.backward()))
-                .map_or(Vec::new(), |code| steps_of(code.plan.schedule())),
+                .map_or(Vec::new(), |code| steps_of(code.schedule())),
             decisions: schedule.decisions.clone(),
             timings: code.timings.clone(),
             report: code.report.to_string(),
             eager: false,
             arena_bytes: schedule.arena_bytes,
-            code_bytes: code.plan.code_bytes(),
+            code_bytes: code.code_bytes(),
             then,
             code_of,
-            table: code.plan.reads(),
+            table: code.code.reads(),
             misfits: {
                 let mut all: Vec<String> = Vec::new();
                 for why in code.misfits.iter().map(ToString::to_string) {

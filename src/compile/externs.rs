@@ -21,6 +21,8 @@ use crate::tensor::{Tensor, access};
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
 use std::sync::Arc;
+#[cfg(feature = "cuda")]
+use straightline_catalog::MemoryFormat;
 use straightline_catalog::schema::{FunctionSchema, SchemaType};
 use straightline_catalog::{Arg, Op};
 use straightline_catalog::{Device, Dims, Scalar, layout};
@@ -48,16 +50,11 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
         let op = handle_of(name)?;
         let schema = name.schema();
         let derived = functionalize::derived(op);
-        let (kernel, keys) = kernel_of(op, derived.as_ref())?;
+        let (kernel, keys) = kernel_of(op, derived.as_ref(), DispatchKey::CPU)?;
         let aliased = schema.args.iter().any(|a| a.alias.is_some())
             || schema.returns.iter().any(|r| r.alias.is_some());
         let lend = kernel.is_own() && !aliased && derived.is_none();
-        // rewriting keeps values, not their strides, and elements of another size are made of
-        // neighbours
-        let row_major = matches!(
-            name,
-            Op::view_dtype | Op::view_as_complex | Op::as_strided | Op::as_strided_scatter
-        );
+        let row_major = reads_memory(name);
         if lend && op.tags().contains(&UNSET) {
             registry.register(name, |_: &ExternCtx<'_>| Ok(()));
             continue;
@@ -98,20 +95,70 @@ pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
     Ok(Arc::new(registry))
 }
 
-/// The kernel of a call in a graph, and the keys that it is called with.
+/// The kernel of a call in a graph at a backend's key, and the keys that it is called with.
 pub(super) fn kernel_of(
     op: OperatorHandle,
     derived: Option<&Derived>,
+    backend: DispatchKey,
 ) -> Result<(Kernel, DispatchKeySet)> {
     match derived {
-        Some(d) => d.original.first_kernel(),
+        Some(d) => d.original.first_kernel(backend),
         // rewriting introduced the call, so it means this crate's kernel
-        None if op.is_replaced() => {
-            let cpu = DispatchKey::CPU;
-            Ok((op.own_kernel_for(cpu)?, cpu.into()))
-        }
-        None => op.first_kernel(),
+        None if op.is_replaced() => Ok((op.own_kernel_for(backend)?, backend.into())),
+        None => op.first_kernel(backend),
     }
+}
+
+/// What calls the operators of a schedule on a GPU. Their kernels work on tensors and allocate their
+/// results. One from outside might keep or write what it is given, so it gets copies.
+#[cfg(feature = "cuda")]
+pub(super) fn on_gpu(
+    schedule: &Schedule,
+    device: Device,
+) -> Result<impl Fn(Op) -> Result<Option<crate::cuda::program::Call>>> {
+    for step in &schedule.steps {
+        if let Step::Extern(Extern::Op { op, args, .. }) = step
+            && args.iter().any(|a| matches!(a, Arg::Graph(_)))
+        {
+            return Err(crate::error::Error::compile(format!(
+                "`{op}` is not compiled for a GPU: call the function without `compile()` on `{device}`"
+            )));
+        }
+    }
+    Ok(move |name: Op| {
+        let op = handle_of(name)?;
+        let derived = functionalize::derived(op);
+        let (kernel, keys) = kernel_of(op, derived.as_ref(), super::devices::key(device))?;
+        let own = kernel.is_own() && derived.is_none();
+        let unset = own && op.tags().contains(&UNSET);
+        let call = move |args: &[Arg<u32>], tensors: &[Tensor]| -> Result<Option<Vec<Tensor>>> {
+            if unset {
+                return Ok(None);
+            }
+            let given = tensors.iter().map(|t| match own {
+                true if reads_memory(name) => {
+                    crate::ops::aten::contiguous(t, MemoryFormat::Contiguous)
+                }
+                true => Ok(t.clone()),
+                false => crate::ops::aten::clone(t, None),
+            });
+            let given = given.collect::<Result<Vec<_>>>()?;
+            let mut operand = |i: &u32| given[*i as usize].clone();
+            let mut stack = to_stack(args, name.schema(), &mut operand);
+            match &derived {
+                Some(d) => stack = d.run(&kernel, keys, std::mem::take(&mut stack))?,
+                None => kernel.call_boxed(op, keys, &mut stack)?,
+            }
+            Ok(Some(stack.iter().flat_map(Value::tensors).cloned().collect()))
+        };
+        Ok(Some(crate::cuda::program::Call { run: Box::new(call), own }))
+    })
+}
+
+/// Whether an operator sees how its operand lies in memory. Rewriting keeps values, not their strides,
+/// and elements of another size are made of neighbours.
+fn reads_memory(op: Op) -> bool {
+    matches!(op, Op::view_dtype | Op::view_as_complex | Op::as_strided | Op::as_strided_scatter)
 }
 
 /// The memory of a result, for a kernel to compute into.

@@ -56,6 +56,23 @@ pub(super) fn error(schedule: &Schedule, graph: &Graph, e: PlanError) -> Error {
     }
 }
 
+/// The error of a kernel on a GPU.
+#[cfg(feature = "cuda")]
+#[cold]
+pub(super) fn on_gpu(
+    schedule: &Schedule,
+    graph: &Graph,
+    found: crate::cuda::program::Failure,
+) -> Error {
+    let crate::cuda::program::Failure { site, index } = found;
+    let (step, kernel) = (0, String::new());
+    let e = match index {
+        Some((index, size)) => PlanError::IndexOutOfRange { step, kernel, index, size, site },
+        None => PlanError::ZeroDivision { step, kernel, site },
+    };
+    error(schedule, graph, e)
+}
+
 /// Names the call that memory was wanted for: the one that makes the value, or for the memory of
 /// all intermediate values the first of those with the largest result. Other errors stay as they
 /// are.

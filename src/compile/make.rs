@@ -166,9 +166,10 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         }
         let shareable = self.shareable(self.variants.codes());
         let made = captured.and_then(|captured| {
-            devices::check_captured(&captured.traced)?;
-            let sampled = match shareable.is_empty() && self.options.dynamic != DynamicSizes::Never
-            {
+            let device = devices::of(&captured.traced)?;
+            // the numbers of a GPU's program are arguments in any case
+            let samples = device.is_cpu() && self.options.dynamic != DynamicSizes::Never;
+            let sampled = match shareable.is_empty() && samples {
                 true => dynamic::sample(&*self.function, &self.options, inputs, leaves)?,
                 false => None,
             };

@@ -15,7 +15,7 @@
 //! | `variants` | the list of what serves which calls |
 //! | `dynamic` | dimensions that are marked as varying |
 //! | `capture` | running the function on stand-ins and recording what is dispatched |
-//! | `devices` | refuses tensors on devices other than the CPU |
+//! | `devices` | which device a function runs on; refuses functions on several |
 //! | `results` | what the results alias: arguments, closed-over tensors, each other |
 //! | `interpret` | making a graph's calls through the dispatcher |
 //! | `settle` | tensors that an abandoned capture has left in outside state |
@@ -24,6 +24,7 @@
 //! | `tape` | gradients of captured functions: what becomes of `.grad`, the joint graph |
 //! | `training` | functions whose results want gradients: two plans, and a node of the tape |
 //! | `stages` | `Traced`, `Lowered`, `Executable`: each stage as an object that prints |
+//! | `code` | machine code of the CPU, or programs of a GPU: running either |
 //! | `delivery` | which of the plan's buffers are the results, worked out once |
 //! | `replay` | calling the plan: borrows, outputs, copy-back |
 //! | `failure` | what an error of a replay says |
@@ -35,6 +36,7 @@
 mod arguments;
 mod bodies;
 mod capture;
+mod code;
 mod compiled;
 mod delivery;
 mod dependent;

@@ -1,5 +1,6 @@
 //! Replay: the plan runs on the call's tensors, and the dispatcher is not entered.
 
+use super::code::copy_elements;
 use super::delivery::{FEW, Fresh, Over};
 use super::results::{graph_inputs, owned};
 use super::stages::Executable;
@@ -15,15 +16,10 @@ use smallvec::SmallVec;
 use straightline_catalog::TensorMeta;
 use straightline_catalog::{Dims, layout};
 use straightline_passes::schedule::loops::{OutputBinding, ViewSource};
-use straightline_runtime::cpu::kernels::{In, Out};
 use straightline_runtime::plan::ArgPtr;
 
 /// The tensors that a call returns, in order.
 pub(super) type Results = SmallVec<[Tensor; 4]>;
-
-fn argument(t: &Tensor) -> Result<ArgPtr> {
-    Ok(ArgPtr { ptr: t.data_ptr()?, version: t.storage().version() })
-}
 
 impl Executable {
     /// Runs the plan. The guards have been checked.
@@ -53,9 +49,10 @@ impl Executable {
     /// done, if access to what it reads cannot be had at once. Small functions are as fast as this is.
     #[inline(always)]
     fn run_plain(&self, inputs: &[&Tensor], results: &mut Results) -> Result<bool> {
+        let Some(plan) = self.code.plan() else { return Ok(false) };
         let mut reads: ArrayVec<ReadGuard<'_>, FEW> = ArrayVec::new();
         let mut table = [ArgPtr::NONE; FEW];
-        let (first, second, third) = self.plan.table();
+        let (first, second, third) = plan.table();
         let parameters = self.traced.parameters.iter().map(|t| &**t);
         let given = inputs.iter().enumerate().map(|(i, t)| (*t, i, i < first));
         let closed = parameters.enumerate().map(|(i, t)| (t, first + i, i < second));
@@ -79,9 +76,9 @@ impl Executable {
             }
             results.push(Tensor::at_beginning(storage, meta, *derived));
         }
-        // SAFETY: as in `compute`; the table has what the plan says, in its order.
-        unsafe { self.plan.run_table(&table[..first + second + third]) }
-            .map_err(|e| failure::error(self.plan.schedule(), &self.traced.graph, e))?;
+        // SAFETY: as in `Code::run`; the table has what the plan says, in its order.
+        unsafe { plan.run_table(&table[..first + second + third]) }
+            .map_err(|e| failure::error(plan.schedule(), &self.traced.graph, e))?;
         Ok(true)
     }
 
@@ -126,9 +123,8 @@ impl Executable {
         }
         let values = {
             let mut fresh = Results::new();
-            let mut output_ptrs: SmallVec<[*mut u8; 4]> = SmallVec::new();
             for (i, fresh_one) in self.results.fresh.iter().enumerate() {
-                let Fresh { meta, derived, bytes, output, over } = fresh_one;
+                let Fresh { meta, derived, output, over, .. } = fresh_one;
                 let there = match over {
                     None => None,
                     Some(Over::Target(m)) => {
@@ -139,16 +135,16 @@ impl Executable {
                     }
                 };
                 if let Some(there) = there {
-                    output_ptrs.push(there.data_ptr()?);
+                    self.code.check_memory(there)?;
                     fresh.push(there.clone());
                     continue;
                 }
-                let storage = Storage::allocate(*bytes).map_err(|e| self.no_memory(*output, e))?;
-                output_ptrs.push(storage.ptr().unwrap_or(std::ptr::null_mut()));
+                let storage =
+                    self.code.allocate(fresh_one).map_err(|e| self.no_memory(*output, e))?;
                 fresh.push(Tensor::at_beginning(storage, meta, *derived));
             }
             if self.results.runs {
-                let ran = self.compute_on(inputs, &output_ptrs);
+                let ran = self.code.run(&self.traced, inputs, &fresh);
                 if ran.is_err() {
                     self.drop_written(arguments, &fresh);
                 }
@@ -221,27 +217,6 @@ impl Executable {
         }
     }
 
-    /// [`Executable::compute`] on tensors.
-    fn compute_on(&self, inputs: &[&Tensor], outputs: &[*mut u8]) -> Result<()> {
-        let inputs: SmallVec<[ArgPtr; 8]> =
-            inputs.iter().map(|t| argument(t)).collect::<Result<_>>()?;
-        let parameters: SmallVec<[ArgPtr; 8]> =
-            self.traced.parameters.iter().map(|t| argument(t)).collect::<Result<_>>()?;
-        self.compute(&inputs, &parameters, outputs)
-    }
-
-    /// Runs the plan. The caller has access to everything that it reads, and `outputs` are fresh, as
-    /// long as the plan's buffers.
-    #[inline(always)]
-    fn compute(&self, inputs: &[ArgPtr], parameters: &[ArgPtr], outputs: &[*mut u8]) -> Result<()> {
-        // SAFETY: the guards of this variant say that the inputs have the dtypes, sizes and
-        // strides that the plan was made for; parameters are exactly the tensors it was made
-        // for, in the shapes that they had then; the borrow guards keep all others from writing
-        // them meanwhile; outputs are as the caller says.
-        unsafe { self.plan.run(inputs, parameters, outputs) }
-            .map_err(|e| failure::error(self.plan.schedule(), &self.traced.graph, e))
-    }
-
     /// The error of an output that cannot be allocated.
     #[cold]
     fn no_memory(&self, output: usize, e: impl Into<Error>) -> Error {
@@ -312,7 +287,7 @@ impl Executable {
     /// The graph's outputs as tensors.
     #[inline]
     fn bind(&self, inputs: &[&Tensor], fresh: &[Tensor], held: &Borrows<'_>) -> Result<Results> {
-        let schedule = self.plan.schedule();
+        let schedule = self.code.schedule();
         let mut values = Results::new();
         for (i, binding) in schedule.outputs.iter().enumerate() {
             values.push(match binding {
@@ -355,7 +330,7 @@ impl Executable {
                 traced.graph.parameters().get(k as usize) == Some(&root.node)
             }
             ViewSource::Output(k) => self
-                .plan
+                .code
                 .schedule()
                 .outputs
                 .iter()
@@ -465,8 +440,7 @@ fn copy_back(target: &Tensor, value: &Tensor, held: &Borrows<'_>) -> Result<()> 
     // SAFETY: target is held exclusively and value shared, or by this call alone; they do not
     // overlap, since value is fresh or was copied; both have the sizes and dtype that capture
     // recorded.
-    let (to, from) = unsafe { (Out::new(target.strided()?), In::new(value.strided()?)) };
-    straightline_runtime::cpu::kernels::copy(to, from)?;
+    unsafe { copy_elements(target, value) }?;
     drop(guards);
     Ok(())
 }

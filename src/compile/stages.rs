@@ -3,7 +3,11 @@
 //! `trace -> lower -> compile`: [`Traced`] holds the captured graph, [`Lowered`] the rewritten
 //! graph and the schedule, [`Executable`] the machine code.
 
+use super::code::Code;
+#[cfg(feature = "cuda")]
+use super::code::OnGpu;
 use super::delivery::Delivery;
+use super::devices;
 use super::externs;
 use super::interpret;
 use super::options::CompileOptions;
@@ -14,11 +18,11 @@ use crate::modes::functionalize::Owner;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use straightline_catalog::TensorMeta;
+use straightline_catalog::{Device, TensorMeta};
 use straightline_passes::ir::graph::Graph;
 use straightline_passes::partition::Decision;
 use straightline_passes::rewrite::{RewriteOptions, RewriteReport, rewrite};
-use straightline_passes::schedule::loops::Schedule;
+use straightline_passes::schedule::loops::{OutputBinding, Schedule};
 use straightline_passes::schedule::{ScheduleOptions, schedule};
 use straightline_runtime::plan::{Misfit, Plan, PlanError, PlanOptions};
 
@@ -60,6 +64,7 @@ impl Traced {
     pub fn lower_with(&self, options: &CompileOptions) -> Result<Lowered> {
         let _pin = self.surroundings.pin();
         self.check()?;
+        let device = devices::of(self)?;
         let begin = Instant::now();
         let fast_math = options.fast_math;
         let options = RewriteOptions { fast_math, ..RewriteOptions::default() };
@@ -70,10 +75,20 @@ impl Traced {
         drop(range);
         let _range = record_function("schedule");
         let begin = Instant::now();
-        let options = ScheduleOptions { fast_math, ..ScheduleOptions::default() };
-        let schedule = schedule(&graph, &options).map_err(|e| Error::compile(e.to_string()))?;
+        let of_device = match device.is_cpu() {
+            true => ScheduleOptions::default(),
+            false => ScheduleOptions::of_gpu(),
+        };
+        let options = ScheduleOptions { fast_math, ..of_device };
+        let mut schedule = schedule(&graph, &options).map_err(|e| Error::compile(e.to_string()))?;
+        // what rewriting made is where the function has it
+        for (output, value) in schedule.outputs.iter_mut().zip(self.graph.outputs()) {
+            let (OutputBinding::Fresh { meta, .. } | OutputBinding::View { meta, .. }) = output;
+            meta.device = self.graph.meta(*value).device;
+        }
         Ok(Lowered {
             traced: self.clone(),
+            device,
             graph,
             report,
             schedule,
@@ -89,6 +104,7 @@ impl Traced {
 #[derive(Clone, Debug)]
 pub struct Lowered {
     pub(super) traced: Traced,
+    device: Device,
     graph: Graph,
     report: RewriteReport,
     schedule: Schedule,
@@ -144,48 +160,23 @@ impl Lowered {
     /// code if it may, which serves those of `like` that have the same structure as well.
     pub(super) fn compile_like(
         &self,
-        like: &[&Plan],
+        like: &[&Code],
         keep: bool,
         generate: bool,
     ) -> Result<Option<Executable>> {
         let _pin = self.traced.surroundings.pin();
         let _range = record_function("codegen");
         let begin = Instant::now();
-        let options = PlanOptions {
-            keep_clif: keep,
-            keep_asm: keep,
-            externs: externs::registry(&self.schedule)?,
-            ..PlanOptions::default()
-        };
-        let failed = |e: PlanError| Error::compile(e.to_string());
         let mut misfits = Vec::new();
-        let mut shared = None;
-        let mut tried: Vec<&Plan> = Vec::new();
-        for other in like {
-            if tried.iter().any(|t| t.shares_code_with(other)) {
-                continue;
-            }
-            tried.push(other);
-            match other.sharing(&self.schedule, &options).map_err(failed)? {
-                Ok(plan) => {
-                    shared = Some(plan);
-                    break;
-                }
-                Err(misfit) => misfits.push(misfit),
-            }
-        }
-        let plan = match shared {
-            Some(plan) => plan,
-            None if !generate => return Ok(None),
-            None => {
-                let most = like.len().min(SAMPLES);
-                Plan::compile_for(self.schedule.clone(), &like[..most], &options).map_err(failed)?
-            }
+        let made = match self.device.is_cpu() {
+            true => self.plan(like, keep, generate, &mut misfits)?.map(Code::Cpu),
+            false => self.on_gpu(like, generate)?,
         };
-        let results = Delivery::new(&self.traced, plan.schedule(), self.restrided());
+        let Some(code) = made else { return Ok(None) };
+        let results = Delivery::new(&self.traced, code.schedule(), self.restrided());
         Ok(Some(Executable {
             traced: self.traced.clone(),
-            plan,
+            code,
             results,
             report: self.report.clone(),
             timings: vec![
@@ -196,6 +187,62 @@ impl Lowered {
             misfits,
             training: None,
         }))
+    }
+
+    /// The plan for a CPU.
+    fn plan(
+        &self,
+        like: &[&Code],
+        keep: bool,
+        generate: bool,
+        misfits: &mut Vec<Misfit>,
+    ) -> Result<Option<Plan>> {
+        let options = PlanOptions {
+            keep_clif: keep,
+            keep_asm: keep,
+            externs: externs::registry(&self.schedule)?,
+            ..PlanOptions::default()
+        };
+        let failed = |e: PlanError| Error::compile(e.to_string());
+        let like: Vec<&Plan> = like.iter().filter_map(|code| code.plan()).collect();
+        let mut tried: Vec<&Plan> = Vec::new();
+        for other in &like {
+            if tried.iter().any(|t| t.shares_code_with(other)) {
+                continue;
+            }
+            tried.push(other);
+            match other.sharing(&self.schedule, &options).map_err(failed)? {
+                Ok(plan) => return Ok(Some(plan)),
+                Err(misfit) => misfits.push(misfit),
+            }
+        }
+        if !generate {
+            return Ok(None);
+        }
+        let most = like.len().min(SAMPLES);
+        Plan::compile_for(self.schedule.clone(), &like[..most], &options).map(Some).map_err(failed)
+    }
+
+    /// The program for a GPU. Its numbers are arguments, so it is that of others which has the same
+    /// text.
+    #[cfg(feature = "cuda")]
+    fn on_gpu(&self, like: &[&Code], generate: bool) -> Result<Option<Code>> {
+        use crate::cuda::program::Program;
+        let call = externs::on_gpu(&self.schedule, self.device)?;
+        let program = Program::new(self.schedule.clone(), true, &call).map_err(|e| {
+            Error::compile(format!(
+                "{e}: call the function without `compile()` on `{}`",
+                self.device
+            ))
+        })?;
+        let code = Code::Cuda(Box::new(OnGpu { program, device: self.device }));
+        let known = like.iter().any(|other| other.shares_code_with(&code));
+        Ok((generate || known).then_some(code))
+    }
+
+    #[cfg(not(feature = "cuda"))]
+    fn on_gpu(&self, _: &[&Code], _: bool) -> Result<Option<Code>> {
+        Err(super::devices::none_for(self.device))
     }
 }
 
@@ -210,7 +257,7 @@ impl fmt::Display for Lowered {
 /// `Display` prints the plan: buffers, steps, sizes.
 pub struct Executable {
     pub(super) traced: Traced,
-    pub(super) plan: Plan,
+    pub(super) code: Code,
     pub(super) results: Delivery,
     pub(super) report: RewriteReport,
     pub(super) timings: Vec<(&'static str, Duration)>,
@@ -259,12 +306,12 @@ impl Executable {
 
     /// Whether it runs the code of another one.
     pub(super) fn shares_code_with(&self, other: &Executable) -> bool {
-        let backward = |e| Executable::backward_half(e).map(|code| &code.plan);
+        let backward = |e| Executable::backward_half(e).map(|code| &code.code);
         let halves = match (backward(self), backward(other)) {
             (Some(a), Some(b)) => a.shares_code_with(b),
             (a, b) => a.is_none() && b.is_none(),
         };
-        halves && self.plan.shares_code_with(&other.plan)
+        halves && self.code.shares_code_with(&other.code)
     }
 
     /// The code of the backward half, if there is one.
@@ -272,9 +319,14 @@ impl Executable {
         self.training.as_ref().and_then(|t| t.backward())
     }
 
-    /// The plan.
-    pub fn plan(&self) -> &Plan {
-        &self.plan
+    /// What is run, in order, and the memory for it.
+    pub fn schedule(&self) -> &Schedule {
+        self.code.schedule()
+    }
+
+    /// Bytes of machine code; of a GPU's program those of its text.
+    pub fn code_bytes(&self) -> usize {
+        self.code.bytes()
     }
 
     /// What the e-graph did.
@@ -284,12 +336,45 @@ impl Executable {
 
     /// Cranelift's text of the code, if it was kept.
     pub fn clif(&self) -> Option<&str> {
-        self.plan.clif()
+        self.code.plan()?.clif()
     }
 
     /// The disassembly, if it was kept.
     pub fn asm(&self) -> Option<&str> {
-        self.plan.asm()
+        self.code.plan()?.asm()
+    }
+
+    /// The CUDA C of a function on a GPU, without that of matrix products.
+    #[cfg(feature = "cuda")]
+    pub fn cuda(&self) -> Option<&str> {
+        match &self.code {
+            Code::Cpu(_) => None,
+            Code::Cuda(code) => Some(code.program.text()),
+        }
+    }
+
+    /// What NVRTC makes of [`Executable::cuda`] for GPUs of a compute capability (9.0 is 90): PTX, or
+    /// machine code. `None` on the CPU.
+    ///
+    /// ```
+    /// use straightline::{Graph, Traced, cuda};
+    /// let graph = Graph::parse("graph(%x: f32[2]) {\n  %0: f32[2] = aten::relu(%x)\n  return %0\n}")?;
+    /// let there = Traced::from_graph(graph).on("cuda:0".parse()?).lower()?.compile()?;
+    /// match there.binary(cuda::Target::Ptx { capability: 90 }) {
+    ///     Ok(ptx) => assert!(String::from_utf8(ptx.unwrap())?.contains(".entry")),
+    ///     Err(e) => println!("{e}"),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// NVRTC is missing, or does not know the capability.
+    #[cfg(feature = "cuda")]
+    pub fn binary(&self, target: crate::cuda::Target) -> Result<Option<Vec<u8>>> {
+        let compile = |text| straightline_cuda::programs::binary(text, target);
+        let made = self.cuda().map(compile).transpose();
+        Ok(made.map_err(|e| Error::device(e.to_string()))?.map(|b| b.code))
     }
 
     /// How long each pass took.
@@ -300,13 +385,21 @@ impl Executable {
 
 impl fmt::Display for Executable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.plan.schedule().summary())?;
-        write!(f, "machine code: {} bytes", self.plan.code_bytes())
+        writeln!(f, "{}", self.schedule().summary())?;
+        match &self.code {
+            Code::Cpu(plan) => write!(f, "machine code: {} bytes", plan.code_bytes()),
+            #[cfg(feature = "cuda")]
+            Code::Cuda(code) => {
+                write!(f, "CUDA C for {}: {} bytes", code.device, code.program.text().len())
+            }
+        }
     }
 }
 
 impl fmt::Debug for Executable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Executable").field("plan", &self.plan).finish_non_exhaustive()
+        let mut f = f.debug_struct("Executable");
+        f.field("steps", &self.schedule().steps.len());
+        f.field("code_bytes", &self.code_bytes()).finish_non_exhaustive()
     }
 }

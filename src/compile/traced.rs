@@ -6,8 +6,8 @@ use crate::modes::functionalize::{Bits, InputSlot, Owner};
 use crate::modes::outside::Asked;
 use crate::tensor::{Held, Tensor};
 use std::fmt;
-use straightline_catalog::{DType, Effects, TensorMeta, default_dtype};
-use straightline_passes::ir::graph::{Graph, NodeId, ValueRef};
+use straightline_catalog::{Arg, DType, Device, Effects, TensorMeta, default_dtype};
+use straightline_passes::ir::graph::{Graph, NodeId, NodeKind, ValueRef};
 
 /// Where a result of the function comes from.
 #[derive(Clone, Debug)]
@@ -260,6 +260,36 @@ impl Traced {
             given: true,
             graph,
         }
+    }
+
+    /// The same function for tensors on another device, to look at its later stages: no device is
+    /// needed for that.
+    ///
+    /// ```
+    /// use straightline::{Graph, Traced};
+    /// let graph = Graph::parse("graph(%x: f32[2]) {\n  %0: f32[2] = aten::relu(%x)\n  return %0\n}")?;
+    /// let there = Traced::from_graph(graph).on("cuda:0".parse()?);
+    /// assert!(there.to_string().contains("@cuda:0"));
+    /// # #[cfg(feature = "cuda")]
+    /// assert!(there.lower()?.compile()?.cuda().is_some_and(|text| text.contains("__global__")));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn on(&self, device: Device) -> Traced {
+        let mut there = self.clone();
+        for id in self.graph.topological() {
+            let node = there.graph.node_mut(id);
+            node.results.iter_mut().for_each(|meta| meta.device = device);
+            if let NodeKind::Call(call) = &mut node.kind {
+                for arg in &mut call.args {
+                    if let Arg::Device(d) = arg {
+                        *d = device;
+                    }
+                }
+            }
+        }
+        there.inputs.iter_mut().chain(&mut there.declared).for_each(|m| m.device = device);
+        there
     }
 
     /// The captured graph.

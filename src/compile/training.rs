@@ -5,6 +5,7 @@
 //! of the backward half.
 
 use super::capture::root;
+use super::code::Code;
 use super::options::CompileOptions;
 use super::results;
 use super::stages::{BackwardPlan, Executable, Place, Training};
@@ -20,7 +21,6 @@ use straightline_catalog::TensorMeta;
 use straightline_passes::ir::graph::{Graph, NodeId, NodeKind, ValueRef};
 use straightline_passes::partition::{Halves, Roles, Saved, partition};
 use straightline_passes::rewrite::{RewriteOptions, rewrite};
-use straightline_runtime::plan::Plan;
 
 /// Compiles a captured function: as one plan, or as two. `like` are earlier ones of the same function,
 /// whose code may serve; `None` if it does not, and none may be generated.
@@ -31,13 +31,13 @@ pub(super) fn compile(
     generate: bool,
 ) -> Result<Option<Executable>> {
     match &traced.joint {
-        None => traced.lower_with(options)?.compile_like(&plans(like), false, generate),
+        None => traced.lower_with(options)?.compile_like(&codes(like), false, generate),
         Some(joint) => compile_halves(traced, joint, options, like, generate),
     }
 }
 
-fn plans<'a>(like: &[&'a Executable]) -> Vec<&'a Plan> {
-    like.iter().map(|e| &e.plan).collect()
+fn codes<'a>(like: &[&'a Executable]) -> Vec<&'a Code> {
+    like.iter().map(|e| &e.code).collect()
 }
 
 fn compile_halves(
@@ -74,7 +74,7 @@ fn compile_halves(
     half.graph = forward;
     half.joint = None;
     let lowered = half.lower_with(options)?;
-    let Some(mut code) = lowered.compile_like(&plans(like), false, generate)? else {
+    let Some(mut code) = lowered.compile_like(&codes(like), false, generate)? else {
         return Ok(None);
     };
     let plan = match joint.spent {
@@ -96,7 +96,7 @@ fn compile_halves(
             }
             let like: Vec<&Executable> = like.iter().filter_map(|e| e.backward_half()).collect();
             let lowered = half.lower_with(options)?;
-            let Some(code) = lowered.compile_like(&plans(&like), false, generate)? else {
+            let Some(code) = lowered.compile_like(&codes(&like), false, generate)? else {
                 return Ok(None);
             };
             Some(Arc::new(BackwardPlan { code, saved: places.len() }))

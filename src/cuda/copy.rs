@@ -149,6 +149,17 @@ fn on_one(from: &Tensor, to: &Tensor) -> Result<()> {
     unsafe { copies::copy(&stream, strided(to)?, strided(&from)?) }.map_err(program)
 }
 
+/// Copies elements within a GPU; not dispatched, and nothing is checked.
+///
+/// # Safety
+///
+/// The caller has both tensors, `to` alone; they have the same sizes and do not overlap.
+pub(crate) unsafe fn copy_elements(to: &Tensor, from: &Tensor) -> Result<()> {
+    let stream = stream_of(to.device())?;
+    // SAFETY: the caller's contract; memory serves others on this stream only after the copy.
+    unsafe { copies::copy(&stream, strided(to)?, strided(from)?) }.map_err(program)
+}
+
 /// From one GPU to another.
 fn between(from: &Tensor, to: &Tensor) -> Result<()> {
     let there = dense(from, from.dtype(), from.device())?;

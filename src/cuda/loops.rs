@@ -4,7 +4,8 @@
 //! dtypes of operands); the program is one for all signatures that differ in numbers only, since these
 //! are arguments of its kernels.
 
-use super::copy::{driver, program};
+use super::copy::program;
+use super::program::{Operands, Program};
 use crate::default_dtype::default_dtype;
 use crate::dispatch::{OperatorHandle, Value, meta};
 use crate::error::{Error, Result};
@@ -17,34 +18,17 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use straightline_catalog::{Arg, Device, DeviceType, Dims, Op, TensorMeta, layout};
 use straightline_cuda::copies::{self, Strided};
-use straightline_cuda::driver::{Argument, DeviceMemory, Function, Launch, Stream};
-use straightline_cuda::emit::{self, Emitted, Numbers};
-use straightline_cuda::products::{self, Matrices, Product};
-use straightline_cuda::programs;
+use straightline_cuda::driver::Stream;
 use straightline_passes::ir::graph::{Graph, ValueRef};
 use straightline_passes::rewrite::{RewriteOptions, rewrite};
-use straightline_passes::schedule::loops::{
-    Activation, BufferId, BufferKind, BufferView, Extern, Matmul, OutputBinding, Schedule, Step,
-    ViewSource,
-};
+use straightline_passes::schedule::loops::{OutputBinding, ViewSource};
 use straightline_passes::schedule::{ScheduleOptions, schedule};
 
 /// A call without its tensors.
 struct Prepared {
-    schedule: Schedule,
+    program: Program,
     /// Where in its memory each result begins.
     offsets: Vec<i64>,
-    text: String,
-    kernels: Vec<Emitted>,
-    /// On each device that has run it.
-    loaded: Mutex<HashMap<u32, Arc<Loaded>>>,
-}
-
-/// A program on a device.
-struct Loaded {
-    functions: Arc<[Function]>,
-    /// By buffer.
-    constants: Vec<(u32, DeviceMemory)>,
 }
 
 /// So many signatures are kept.
@@ -175,28 +159,12 @@ fn prepare(
         (0..count).map(|index| ValueRef { node: call.node, index }).collect();
     graph.set_outputs(&outputs);
     let Ok((graph, _)) = rewrite(&graph, &RewriteOptions::default()) else { return Ok(None) };
-    // what follows a product is a kernel of its own
-    let options = ScheduleOptions { fold_epilogues: false, ..ScheduleOptions::default() };
-    let Ok(schedule) = schedule(&graph, &options) else { return Ok(None) };
-    let runs = |step: &Step| match step {
-        Step::Kernel(_) => true,
-        Step::Extern(Extern::Matmul(m)) => {
-            let plain = m.bias.is_none() && m.residual.is_none() && m.out.sizes.len() <= 3;
-            plain && m.activation == Activation::None && products::computes(m.out.dtype)
-        }
-        Step::Extern(_) => false,
-    };
-    if !schedule.steps.iter().all(runs) {
-        return Ok(None);
+    let Ok(schedule) = schedule(&graph, &ScheduleOptions::of_gpu()) else { return Ok(None) };
+    // an operator that has no loops is called by name, not by its parts
+    match Program::new(schedule, false, &|_| Ok(None)) {
+        Ok(program) => Ok(Some(Prepared { program, offsets })),
+        Err(_) => Ok(None),
     }
-    let Ok(program) = emit::program(&schedule, Numbers::Arguments) else { return Ok(None) };
-    Ok(Some(Prepared {
-        schedule,
-        offsets,
-        text: program.text,
-        kernels: program.kernels,
-        loaded: Mutex::default(),
-    }))
 }
 
 /// A tensor of a type, with room for its elements before the first one.
@@ -210,29 +178,6 @@ fn fresh_tensor(device: Device, m: &TensorMeta, offset: i64) -> Result<Tensor> {
     aten::as_strided(&row, &m.sizes, &m.strides, Some(offset))
 }
 
-/// What a kernel writes if it fails: whether, where, and the index.
-const STATUS_BYTES: usize = 16;
-
-/// A product of a schedule, its leading dimensions as one batch.
-fn batch_of(m: &Matmul, address: &dyn Fn(BufferId) -> Result<u64>) -> Result<Product> {
-    let matrices = |v: &BufferView| -> Result<Matrices> {
-        let first = address(v.buffer)?.wrapping_add_signed(v.offset * v.dtype.size() as i64);
-        let strides = match *v.strides {
-            [row, col] => [0, row, col],
-            [batch, row, col] => [batch, row, col],
-            _ => return Err(Error::runtime("a product of more than one leading dimension")),
-        };
-        Ok(Matrices { address: first, strides })
-    };
-    let [.., rows, cols] = *m.out.sizes else {
-        return Err(Error::runtime("a product of vectors"));
-    };
-    let inner = m.a.sizes.last().copied().unwrap_or_default();
-    let batch = if m.out.sizes.len() == 3 { m.out.sizes[0] } else { 1 };
-    let (a, b, c) = (matrices(&m.a)?, matrices(&m.b)?, matrices(&m.out)?);
-    Ok(Product { dtype: m.out.dtype, batch, sizes: [rows, cols, inner], a, b, c })
-}
-
 impl Prepared {
     /// Queues the kernels; `None` if one of them has failed, whose error the CPU knows.
     fn launch(
@@ -241,7 +186,7 @@ impl Prepared {
         device: Device,
         tensors: &[Tensor],
     ) -> Result<Option<Vec<Tensor>>> {
-        let mut wanted: Vec<(u32, &TensorMeta, i64)> = (self.schedule.outputs.iter())
+        let mut wanted: Vec<(u32, &TensorMeta, i64)> = (self.program.schedule().outputs.iter())
             .zip(&self.offsets)
             .filter_map(|(output, offset)| match output {
                 OutputBinding::Fresh { index, meta } => Some((*index, meta, *offset)),
@@ -252,78 +197,11 @@ impl Prepared {
         let fresh = (wanted.into_iter())
             .map(|(_, meta, offset)| fresh_tensor(device, meta, offset))
             .collect::<Result<Vec<Tensor>>>()?;
-        let operands: Vec<&Tensor> = tensors.iter().collect();
-        let _held = access::read(&operands)?;
-        let memory = |bytes: usize| {
-            DeviceMemory::new(stream, bytes).map_err(|e| Error::runtime(format!("`{device}`: {e}")))
-        };
-        // nothing is taken for a call that needs nothing
-        let room = |bytes: usize| (bytes != 0).then(|| memory(bytes)).transpose();
-        let at = |room: &Option<DeviceMemory>| room.as_ref().map_or(0, DeviceMemory::address);
-        let arena = room(self.schedule.arena_bytes)?;
-        let loaded = self.loaded(stream, &memory)?;
-        let fails = self.kernels.iter().any(|k| k.fails);
-        let status = room(if fails { STATUS_BYTES } else { 0 })?;
-        if fails {
-            // SAFETY: the memory was just allocated for this stream.
-            unsafe { stream.fill(at(&status), 0, STATUS_BYTES) }.map_err(driver)?;
-        }
-        let address = |id: BufferId| -> Result<u64> {
-            Ok(match &self.schedule.buffer(id).kind {
-                BufferKind::Input(i) | BufferKind::Parameter(i) => {
-                    tensors[*i as usize].device_address()?
-                }
-                BufferKind::Output(o) => fresh[*o as usize].device_address()?,
-                BufferKind::Arena { offset } => at(&arena) + *offset as u64,
-                BufferKind::Within { output, offset } => {
-                    fresh[*output as usize].device_address()? + *offset as u64
-                }
-                BufferKind::Constant(_) => {
-                    let found = loaded.constants.iter().find(|(of, _)| *of == id.0);
-                    found.map_or(0, |(_, memory)| memory.address())
-                }
-            })
-        };
-        let mut kernels = self.kernels.iter().zip(loaded.functions.iter());
-        for step in &self.schedule.steps {
-            if let Step::Extern(Extern::Matmul(m)) = step {
-                let product = batch_of(m, &address)?;
-                // SAFETY: operands are held, results are this call's own, as for kernels below.
-                unsafe { products::product(stream, &product) }.map_err(program)?;
-                continue;
-            }
-            let Some((kernel, function)) = kernels.next() else { continue };
-            let mut arguments: SmallVec<[Argument<'_>; 8]> = SmallVec::new();
-            for buffer in &kernel.buffers {
-                arguments.push(Argument::Pointer(address(*buffer)?));
-            }
-            if !kernel.numbers.is_empty() {
-                arguments.push(Argument::Numbers(&kernel.numbers));
-            }
-            let shape = &kernel.shape;
-            let scratch = room(shape.scratch_bytes as usize)?;
-            arguments.extend(scratch.as_ref().map(|s| Argument::Pointer(s.address())));
-            if kernel.fails {
-                arguments.push(Argument::Pointer(at(&status)));
-            }
-            let launch = Launch {
-                blocks: [shape.blocks, 1, 1],
-                threads: [shape.threads, 1, 1],
-                shared_bytes: shape.shared_bytes,
-            };
-            // SAFETY: the arguments are what the kernel was emitted for. Operands are held while it is
-            // queued; their memory, and that of this call, serves others on this stream only after it.
-            unsafe { function.launch(stream, launch, &arguments) }.map_err(driver)?;
-        }
-        if fails {
-            let mut word = [0u8; 4];
-            // SAFETY: there is room for it, and the stream is waited for.
-            unsafe { stream.to_host(word.as_mut_ptr(), at(&status), word.len()) }
-                .map_err(driver)?;
-            stream.synchronize().map_err(driver)?;
-            if word != [0; 4] {
-                return Ok(None);
-            }
+        let inputs: Vec<&Tensor> = tensors.iter().collect();
+        let _held = access::read(&inputs)?;
+        let operands = Operands { inputs: &inputs, parameters: &[], outputs: &fresh };
+        if self.program.run(device, operands)?.is_some() {
+            return Ok(None);
         }
         self.results(stream, device, tensors, &fresh).map(Some)
     }
@@ -363,40 +241,6 @@ impl Prepared {
                 Ok(result)
             }
         };
-        self.schedule.outputs.iter().zip(&self.offsets).map(of).collect()
-    }
-
-    /// The program and its constants on the stream's device.
-    fn loaded(
-        &self,
-        stream: &Stream,
-        memory: &dyn Fn(usize) -> Result<DeviceMemory>,
-    ) -> Result<Arc<Loaded>> {
-        let device = stream.device();
-        let mut all = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(there) = all.get(&device.ordinal()) {
-            return Ok(there.clone());
-        }
-        let names: Vec<&str> = self.kernels.iter().map(|k| k.name.as_str()).collect();
-        let functions = match names.is_empty() {
-            true => Arc::new([]),
-            false => programs::functions(device, &self.text, &names).map_err(program)?,
-        };
-        let mut constants = Vec::new();
-        for (i, buffer) in self.schedule.buffers.iter().enumerate() {
-            if let BufferKind::Constant(bytes) = &buffer.kind {
-                let place = memory(bytes.len())?;
-                // SAFETY: there is room; pageable memory has been read when this returns.
-                unsafe { stream.to_device(place.address(), bytes.as_ptr(), bytes.len()) }
-                    .map_err(driver)?;
-                constants.push((i as u32, place));
-            }
-        }
-        if !constants.is_empty() {
-            // other streams may use them from now on
-            stream.synchronize().map_err(driver)?;
-        }
-        let loaded = Arc::new(Loaded { functions, constants });
-        Ok(all.entry(device.ordinal()).or_insert(loaded).clone())
+        self.program.schedule().outputs.iter().zip(&self.offsets).map(of).collect()
     }
 }

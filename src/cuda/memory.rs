@@ -107,7 +107,9 @@ pub fn reset_peaks(device: Device) -> Result<()> {
 ///
 /// There is no such GPU.
 pub fn empty_cache(device: Device) -> Result<()> {
-    gpu(device)?.allocator().empty_cache();
+    let gpu = gpu(device)?;
+    super::program::forget_pools(gpu.ordinal());
+    gpu.allocator().empty_cache();
     Ok(())
 }
 

@@ -41,14 +41,17 @@ mod copy;
 mod kernels;
 mod loops;
 mod memory;
+pub(crate) mod program;
 mod ways;
 
+pub(crate) use copy::copy_elements;
 pub use memory::{
     device, device_count, empty_cache, is_available, memory_statistics, record_stream, reset_peaks,
     stream, synchronize,
 };
 pub use straightline_cuda::allocator::{Amount, Statistics};
 pub use straightline_cuda::driver::{Event, Stream, StreamGuard};
+pub use straightline_cuda::nvrtc::Target;
 pub use straightline_cuda::{Availability, Found, availability};
 pub use ways::{Way, ways};
 
@@ -182,11 +185,15 @@ fn fallback(op: OperatorHandle, _: DispatchKeySet, stack: &mut Stack) -> Result<
     call_on_cpu(op, stack, ViewFallback::Refuse)
 }
 
-/// Whether the operator has a kernel for capture, which is made of calls of others.
+/// Whether the operator has a kernel for capture that is made of calls of others, and not one for what only
+/// capture meets.
 fn has_parts(op: Op) -> bool {
     static ALL: OnceLock<HashSet<Op>> = OnceLock::new();
     let all = ALL.get_or_init(|| {
-        let parts = |e: &&Entry| e.kernels.iter().any(|(key, _)| *key == "Functionalize");
+        let parts = |e: &&Entry| {
+            let mut kernels = e.kernels.iter();
+            kernels.any(|(key, name)| *key == "Functionalize" && !name.starts_with("captured::"))
+        };
         ENTRIES.iter().filter(parts).map(|e| e.op).collect()
     });
     all.contains(&op)

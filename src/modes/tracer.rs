@@ -414,7 +414,10 @@ fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
     let (results, device, dependent) = match run_meta(op, &args) {
         Ok((results, device)) => (results, device, false),
         Err(e) => match sized_by_data::results(op, &args, &e) {
-            Some(results) => (results?, Device::CPU, true),
+            Some(results) => {
+                let first = args.iter().flat_map(Value::tensors).next();
+                (results?, first.map_or(Device::CPU, Tensor::device), true)
+            }
             None => return Err(unknown(op, e)),
         },
     };

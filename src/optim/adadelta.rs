@@ -76,7 +76,7 @@ impl Rule for AdadeltaOptions {
     }
 
     fn state(&self, p: &Tensor) -> Result<State> {
-        let state = State::default().with_step()?;
+        let state = State::default().with_step(p)?;
         Ok(state.with("square_avg", p.zeros_like()?).with("acc_delta", p.zeros_like()?))
     }
 
@@ -160,7 +160,7 @@ impl Rule for AdamaxOptions {
     }
 
     fn state(&self, p: &Tensor) -> Result<State> {
-        let state = State::default().with_step()?;
+        let state = State::default().with_step(p)?;
         Ok(state.with("exp_avg", p.zeros_like()?).with("exp_inf", p.zeros_like()?))
     }
 

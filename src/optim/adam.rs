@@ -148,7 +148,7 @@ impl Settings {
     }
 
     fn state(&self, p: &Tensor) -> Result<State> {
-        let state = State::default().with_step()?;
+        let state = State::default().with_step(p)?;
         let state = state.with("exp_avg", p.zeros_like()?).with("exp_avg_sq", p.zeros_like()?);
         match self.amsgrad {
             true => Ok(state.with("max_exp_avg_sq", p.zeros_like()?)),

@@ -95,7 +95,7 @@ impl Rule for NAdamOptions {
     }
 
     fn state(&self, p: &Tensor) -> Result<State> {
-        let state = State::default().with_step()?;
+        let state = State::default().with_step(p)?;
         let state = state.with("mu_product", Tensor::with(DType::F32).literal(1.0)?);
         Ok(state.with("exp_avg", p.zeros_like()?).with("exp_avg_sq", p.zeros_like()?))
     }
@@ -202,7 +202,7 @@ impl Rule for RAdamOptions {
     }
 
     fn state(&self, p: &Tensor) -> Result<State> {
-        let state = State::default().with_step()?;
+        let state = State::default().with_step(p)?;
         Ok(state.with("exp_avg", p.zeros_like()?).with("exp_avg_sq", p.zeros_like()?))
     }
 

@@ -155,9 +155,10 @@ impl State {
         self
     }
 
-    /// With a number of steps, `step`, which begins at 0.
-    pub fn with_step(self) -> Result<State> {
-        Ok(self.with("step", Tensor::with(DType::F32).literal(0.0)?))
+    /// With a number of steps, `step`, which begins at 0, on the parameter's device (as with PyTorch's
+    /// `capturable=True`): counting waits for nothing, and a compiled step does it with the rest.
+    pub fn with_step(self, parameter: &Tensor) -> Result<State> {
+        Ok(self.with("step", Tensor::with(DType::F32).device(parameter.device()).literal(0.0)?))
     }
 
     /// The tensor of this name.

@@ -91,7 +91,7 @@ impl Rule for RmsPropOptions {
     }
 
     fn state(&self, p: &Tensor) -> Result<State> {
-        let mut state = State::default().with_step()?.with("square_avg", p.zeros_like()?);
+        let mut state = State::default().with_step(p)?.with("square_avg", p.zeros_like()?);
         if self.momentum > 0.0 {
             state = state.with("momentum_buffer", p.zeros_like()?);
         }
@@ -206,7 +206,7 @@ impl Rule for AdagradOptions {
 
     fn state(&self, p: &Tensor) -> Result<State> {
         let sum = p.full_like(self.initial_accumulator_value)?;
-        Ok(State::default().with_step()?.with("sum", sum))
+        Ok(State::default().with_step(p)?.with("sum", sum))
     }
 
     fn update(&self, p: &Tensor, grad: &Tensor, lr: &Tensor, state: &State) -> Result<()> {

@@ -80,7 +80,7 @@ impl Rule for RpropOptions {
         let numbers =
             if p.dtype().is_complex() { aten::view_as_real(&sizes)? } else { sizes.clone() };
         numbers.fill_(self.lr)?;
-        Ok(State::default().with_step()?.with("prev", p.zeros_like()?).with("step_size", sizes))
+        Ok(State::default().with_step(p)?.with("prev", p.zeros_like()?).with("step_size", sizes))
     }
 
     fn update(&self, p: &Tensor, grad: &Tensor, _: &Tensor, state: &State) -> Result<()> {
@@ -170,8 +170,8 @@ impl Rule for AsgdOptions {
     }
 
     fn state(&self, p: &Tensor) -> Result<State> {
-        let number = |x: f64| Tensor::with(DType::F32).literal(x);
-        let state = State::default().with_step()?.with("eta", number(self.lr)?);
+        let number = |x: f64| Tensor::with(DType::F32).device(p.device()).literal(x);
+        let state = State::default().with_step(p)?.with("eta", number(self.lr)?);
         Ok(state.with("mu", number(1.0)?).with("ax", p.zeros_like()?))
     }
 

@@ -101,7 +101,7 @@ impl Rule for SgdOptions {
         }
         // what is not dampened is the first step
         let state = State::default().with("momentum_buffer", p.zeros_like()?);
-        if self.dampening == 0.0 { Ok(state) } else { state.with_step() }
+        if self.dampening == 0.0 { Ok(state) } else { state.with_step(p) }
     }
 
     fn update(&self, p: &Tensor, grad: &Tensor, lr: &Tensor, state: &State) -> Result<()> {

@@ -44,7 +44,7 @@ pub(crate) fn gpu(device: Device) -> Result<&'static driver::Device> {
 }
 
 /// Fresh memory, its contents unspecified, for work on the current stream.
-pub(super) fn allocate(device: Device, bytes: usize) -> Result<Storage> {
+pub(crate) fn allocate(device: Device, bytes: usize) -> Result<Storage> {
     used();
     let stream = gpu(device)?.current_stream();
     let memory = DeviceMemory::new(&stream, bytes).map_err(|e| match e {

@@ -5,8 +5,11 @@
 
 #![cfg(feature = "cuda")]
 
+mod compiled;
 mod kernels;
 
+use libloading::Library;
+use std::ffi::{CString, c_char};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use straightline::dispatch::{DispatchKey, operator};
 use straightline::ops::aten;
@@ -23,6 +26,18 @@ fn gpu() -> Option<(Device, MutexGuard<'static, ()>)> {
     }
     eprintln!("skipped, for want of a GPU:\n{}", cuda::availability());
     None
+}
+
+/// How often an entry point of the driver was called: the mock driver counts, a real one does not.
+fn driver_calls(name: &str) -> Option<u64> {
+    type Count = unsafe extern "C" fn(*const c_char) -> u64;
+    // SAFETY: the driver is loaded already, and the function is the mock driver's.
+    unsafe {
+        let driver = Library::new("libcuda.so.1").ok()?;
+        let count = driver.get::<Count>(b"straightline_mock_statistics\0").ok()?;
+        let name = CString::new(name).ok()?;
+        Some(count(name.as_ptr())).filter(|n| *n != u64::MAX)
+    }
 }
 
 #[test]

@@ -6,7 +6,8 @@ use crate::workloads::{self, Setting};
 use std::fmt;
 use std::io::Write;
 use std::path::Path;
-use straightline::{Lowered, Traced};
+use std::process::Command;
+use straightline::{Executable, Lowered, Traced, cuda};
 use straightline_passes::ir::graph::Graph;
 use straightline_passes::ir::verify::structure;
 
@@ -23,6 +24,9 @@ pub(crate) struct Options {
     /// How to write it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// The compute capability of the GPU for `ptx` and `sass`: 90 is 9.0
+    #[arg(long, value_name = "CAPABILITY", default_value_t = 90)]
+    arch: u32,
     #[command(flatten)]
     setting: Setting,
 }
@@ -41,6 +45,12 @@ enum Stage {
     Asm,
     /// What a call does: steps, buffers, sizes
     Plan,
+    /// The function on a GPU: CUDA C of its kernels
+    Cuda,
+    /// The same as NVRTC compiles it
+    Ptx,
+    /// The same as machine code, disassembled by `nvdisasm`
+    Sass,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -63,14 +73,14 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     let path = Path::new(&options.what);
     let text = if path.extension().is_some_and(|e| e == "sl") || path.is_file() {
         let traced = Traced::from_graph(read(path)?);
-        render(&traced, options.stage, options.format).map_err(|e| match e {
+        render(&traced, options).map_err(|e| match e {
             // the message does not name the graph otherwise
             CliError::Library(e) => file_error(path, e.to_string()),
             e => e,
         })?
     } else {
         let program = workloads::one(&options.what)?.require(&options.setting)?;
-        render(&program.compile().trace()?, options.stage, options.format)?
+        render(&program.compile().trace()?, options)?
     };
     out.write_all(text.as_bytes())?;
     if !text.ends_with('\n') {
@@ -91,10 +101,15 @@ fn read(path: &Path) -> Result<Graph> {
     Ok(graph)
 }
 
-fn render(traced: &Traced, stage: Stage, format: Format) -> Result<String> {
+fn render(traced: &Traced, options: &Options) -> Result<String> {
+    let Options { stage, format, arch, .. } = *options;
     if stage == Stage::Captured {
         traced.check()?;
         return Ok(graph(traced.graph(), format));
+    }
+    if matches!(stage, Stage::Cuda | Stage::Ptx | Stage::Sass) {
+        let there = traced.on(cuda::device(0)).lower()?.compile()?;
+        return of_gpu(&there, stage, format, arch);
     }
     let lowered = traced.lower()?;
     match stage {
@@ -105,7 +120,7 @@ fn render(traced: &Traced, stage: Stage, format: Format) -> Result<String> {
             Format::Json => pretty(&export::json(lowered.schedule(), true)),
         }),
         Stage::Plan => plan(&lowered, format),
-        Stage::Clif | Stage::Asm => code(&lowered, stage, format),
+        _ => code(&lowered, stage, format),
     }
 }
 
@@ -130,17 +145,70 @@ fn plan(lowered: &Lowered, format: Format) -> Result<String> {
         return Ok(executable.to_string());
     }
     let mut value = export::json(lowered.schedule(), false);
-    value["code_bytes"] = executable.plan().code_bytes().into();
+    value["code_bytes"] = executable.code_bytes().into();
     Ok(pretty(&value))
+}
+
+/// The code of a function on a GPU.
+fn of_gpu(there: &Executable, stage: Stage, format: Format, arch: u32) -> Result<String> {
+    if format == Format::Dot {
+        return Err(no_dot(stage));
+    }
+    let text = match stage {
+        Stage::Ptx => {
+            let target = cuda::Target::Ptx { capability: arch };
+            String::from_utf8_lossy(&there.binary(target)?.unwrap_or_default()).into_owned()
+        }
+        Stage::Sass => {
+            let target = cuda::Target::Cubin { capability: arch };
+            disassembled(&there.binary(target)?.unwrap_or_default())?
+        }
+        _ => there.cuda().unwrap_or_default().to_owned(),
+    };
+    Ok(match format {
+        Format::Json => {
+            pretty(&serde_json::json!({ "stage": stage.to_string(), "arch": arch, "text": text }))
+        }
+        _ => text,
+    })
+}
+
+/// What `nvdisasm` says of machine code: that of `CUDA_HOME`, or of the path.
+fn disassembled(cubin: &[u8]) -> Result<String> {
+    let beside = std::env::var_os("CUDA_HOME").map(|home| Path::new(&home).join("bin/nvdisasm"));
+    let tool = beside.filter(|p| p.is_file()).unwrap_or_else(|| "nvdisasm".into());
+    let path = std::env::temp_dir().join(format!("straightline-{}.cubin", std::process::id()));
+    std::fs::write(&path, cubin).map_err(|e| file_error(&path, e.to_string()))?;
+    let ran = Command::new(&tool).arg(&path).output();
+    std::fs::remove_file(&path).map_err(|e| file_error(&path, e.to_string()))?;
+    let ran = ran.map_err(|e| {
+        CliError::Usage(format!(
+            "machine code is disassembled by `{}`, which can not be run ({e}): it is in the CUDA toolkit, and in the \
+             Python package nvidia-cuda-nvdisasm; put it in the path",
+            tool.display()
+        ))
+    })?;
+    match ran.status.success() {
+        true => Ok(String::from_utf8_lossy(&ran.stdout).into_owned()),
+        false => Err(CliError::Usage(format!(
+            "{}: {}",
+            tool.display(),
+            String::from_utf8_lossy(&ran.stderr).trim()
+        ))),
+    }
+}
+
+fn no_dot(stage: Stage) -> CliError {
+    CliError::NoSuchFormat {
+        stage: stage.to_string(),
+        format: "dot".to_owned(),
+        available: "text or json".to_owned(),
+    }
 }
 
 fn code(lowered: &Lowered, stage: Stage, format: Format) -> Result<String> {
     if format == Format::Dot {
-        return Err(CliError::NoSuchFormat {
-            stage: stage.to_string(),
-            format: "dot".to_owned(),
-            available: "text or json".to_owned(),
-        });
+        return Err(no_dot(stage));
     }
     let executable = lowered.compile_with_text(true)?;
     let text = match stage {
@@ -151,7 +219,7 @@ fn code(lowered: &Lowered, stage: Stage, format: Format) -> Result<String> {
     Ok(match format {
         Format::Json => pretty(&serde_json::json!({
             "stage": stage.to_string(),
-            "code_bytes": executable.plan().code_bytes(),
+            "code_bytes": executable.code_bytes(),
             "text": text,
         })),
         _ => text.to_owned(),

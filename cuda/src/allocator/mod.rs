@@ -171,7 +171,18 @@ impl<S: Source> CachingAllocator<S> {
         self.state().record_stream(block, stream);
     }
 
-    /// Gives segments without a block in use back to the driver.
+    /// Blocks that a stream has given back stay its own, even where there is no memory: recorded work
+    /// uses them.
+    pub fn keep(&self, stream: StreamId) {
+        self.state().kept.insert(stream);
+    }
+
+    /// The opposite of [`CachingAllocator::keep`].
+    pub fn release(&self, stream: StreamId) {
+        self.state().kept.remove(&stream);
+    }
+
+    /// Gives segments without a block in use back to the driver, but for those that are kept.
     pub fn empty_cache(&self) {
         self.state().empty_cache(&self.source);
     }
@@ -195,6 +206,7 @@ impl<S: Source> CachingAllocator<S> {
 impl<S: Source> Drop for CachingAllocator<S> {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        state.kept.clear();
         state.empty_cache(&self.source);
     }
 }

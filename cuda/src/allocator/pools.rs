@@ -26,6 +26,8 @@ pub(super) struct State<E> {
     free: BTreeSet<(bool, StreamId, u64, u64, usize)>,
     /// Work that parts wait for, the oldest first.
     pending: VecDeque<(E, usize)>,
+    /// Streams whose free parts are used by recorded work.
+    pub(super) kept: BTreeSet<StreamId>,
     pub(super) statistics: Statistics,
 }
 
@@ -36,6 +38,7 @@ impl<E> Default for State<E> {
             vacant: Vec::new(),
             free: BTreeSet::new(),
             pending: VecDeque::new(),
+            kept: BTreeSet::new(),
             statistics: Statistics::default(),
         }
     }
@@ -279,7 +282,8 @@ impl<E> State<E> {
 
     pub(super) fn empty_cache<S: Source<Event = E>>(&mut self, source: &S) {
         self.look_at_pending(source);
-        let free = self.free.iter().map(|entry| entry.4);
+        let free = self.free.iter().filter(|(_, stream, ..)| !self.kept.contains(stream));
+        let free = free.map(|entry| entry.4);
         let whole: Vec<usize> = free.filter(|n| self.parts[*n].is_free_segment()).collect();
         for number in whole {
             self.unlist(number);

@@ -226,8 +226,8 @@ impl Device {
         self.context
     }
 
-    /// Whether each launch is waited for.
-    pub(super) fn is_blocking(&self) -> bool {
+    /// Whether each launch is waited for (`STRAIGHTLINE_CUDA_BLOCKING=1`).
+    pub fn is_blocking(&self) -> bool {
         self.blocking
     }
 

@@ -135,6 +135,10 @@ pub(crate) fn product_types(dtype: DType) -> Option<ProductTypes> {
     let (sum, fma) = match dtype {
         DType::F64 => ("double", "fma"),
         DType::F32 | DType::F16 | DType::BF16 => ("float", "fmaf"),
+        // sums wrap, as their elements do
+        DType::I64 | DType::I32 | DType::I16 | DType::I8 | DType::U8 => {
+            ("long long", "multiply_add")
+        }
         _ => return None,
     };
     Some(ProductTypes { prelude: PRELUDE, element: types::element(dtype), sum, fma, dtype })

@@ -74,6 +74,9 @@ template <typename T> __device__ __forceinline__ T power_int(T a, T b) {
         if (b & 1) r *= x;
     return (T)r;
 }
+__device__ __forceinline__ long long multiply_add(long long a, long long b, long long c) {
+    return (long long)((unsigned long long)a * (unsigned long long)b + (unsigned long long)c);
+}
 template <typename T> __device__ __forceinline__ T shift_left(T a, T b, int bits) {
     return b >= 0 && b < bits ? (T)((unsigned long long)a << b) : (T)0;
 }
@@ -81,23 +84,24 @@ template <typename T> __device__ __forceinline__ T shift_right(T a, T b, int bit
     return b >= 0 && b < bits ? a >> b : is_signed && a < 0 ? (T)-1 : (T)0;
 }
 
-// The first failure of a launch: its site, and the index that was out of range.
-struct Status { unsigned failed; unsigned site; long long what; };
-__device__ __noinline__ void fail(Status* status, unsigned site, long long what) {
-    if (atomicCAS(&status->failed, 0u, 1u) == 0u) {
+// The first failure of a program: 1 and the index that was out of range, or 2 for a division by zero.
+struct Status { unsigned failed; unsigned site; long long what; long long size; };
+__device__ __noinline__ void fail(Status* status, unsigned kind, unsigned site, long long what, long long size) {
+    if (atomicCAS(&status->failed, 0u, kind) == 0u) {
         status->site = site;
         status->what = what;
+        status->size = size;
     }
 }
 __device__ __forceinline__ long long checked(Status* status, unsigned site, long long i, long long size, bool wrap) {
     if (i < (wrap ? -size : 0) || i >= size) {
-        fail(status, site, i);
+        fail(status, 1u, site, i, size);
         return 0;
     }
     return i < 0 ? i + size : i;
 }
 template <typename T> __device__ __forceinline__ void divides(Status* status, unsigned site, T by) {
-    if (by == 0) fail(status, site, 0);
+    if (by == 0) fail(status, 2u, site, 0, 0);
 }
 
 // Kahan's sum: `lost` is what the additions so far have added too much.

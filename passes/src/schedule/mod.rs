@@ -43,6 +43,22 @@ pub struct ScheduleOptions {
     pub fold_epilogues: bool,
     /// Convolutions may be computed by algorithms whose errors are larger than those of sums.
     pub fast_math: bool,
+    /// An operator that only moves bytes and is fused with nothing may be called, where a CPU's
+    /// kernel is predicted to be quicker than loops.
+    pub call_quicker: bool,
+}
+
+impl ScheduleOptions {
+    /// For a GPU: a step of loops is one launch whatever it moves, and what follows a product is one
+    /// too.
+    ///
+    /// ```
+    /// use straightline_passes::schedule::ScheduleOptions;
+    /// assert!(!ScheduleOptions::of_gpu().fold_epilogues);
+    /// ```
+    pub fn of_gpu() -> ScheduleOptions {
+        ScheduleOptions { fold_epilogues: false, call_quicker: false, ..ScheduleOptions::default() }
+    }
 }
 
 impl Default for ScheduleOptions {
@@ -52,6 +68,7 @@ impl Default for ScheduleOptions {
             merge_siblings: true,
             fold_epilogues: true,
             fast_math: false,
+            call_quicker: true,
         }
     }
 }

@@ -34,7 +34,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// # Ok::<(), straightline_passes::ir::ArgumentError>(())
 /// ```
 pub fn schedule(graph: &Graph, options: &ScheduleOptions) -> Result<Schedule, ScheduleError> {
-    let lowered = lower(graph)?;
+    let lowered = lower(graph, options.call_quicker)?;
     let mut p = lowered.program;
     let results = bind_results(graph, &mut p, &lowered.map);
     let mut pinned: BTreeSet<V> = results.bound.keys().copied().collect();

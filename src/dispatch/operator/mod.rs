@@ -252,11 +252,11 @@ impl OperatorHandle {
     /// # Errors
     ///
     /// No kernel serves the CPU.
-    pub(crate) fn first_kernel(self) -> Result<(Kernel, DispatchKeySet)> {
-        let (select, cpu) = (DispatchKey::BackendSelect, DispatchKey::CPU);
+    pub(crate) fn first_kernel(self, backend: DispatchKey) -> Result<(Kernel, DispatchKeySet)> {
+        let select = DispatchKey::BackendSelect;
         match self.selects() {
-            true => Ok((self.kernel_for(select)?, DispatchKeySet::of(&[select, cpu]))),
-            false => Ok((self.kernel_for(cpu)?, cpu.into())),
+            true => Ok((self.kernel_for(select)?, DispatchKeySet::of(&[select, backend]))),
+            false => Ok((self.kernel_for(backend)?, backend.into())),
         }
     }
 

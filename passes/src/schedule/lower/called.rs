@@ -17,7 +17,7 @@ const NEAR: usize = 16;
 impl Lowerer<'_> {
     /// The times of a call whose kernel is quicker than loops, if nothing is fused with it.
     pub(super) fn predicted(&self, c: &CallView) -> Option<Prediction> {
-        if c.op.facts().kind != Kind::Movement {
+        if !self.call_quicker || c.op.facts().kind != Kind::Movement {
             return None;
         }
         let elements = layout::numel(c.sizes()).max(0) as u64;

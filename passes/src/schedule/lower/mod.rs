@@ -91,6 +91,8 @@ fn wrap_dim(dim: i64, rank: usize) -> Option<usize> {
 
 struct Lowerer<'g> {
     graph: &'g Graph,
+    /// [`ScheduleOptions::call_quicker`](super::ScheduleOptions::call_quicker).
+    call_quicker: bool,
     p: Program,
     map: HashMap<ValueRef, V>,
     /// Constants of positions, by their numbers.
@@ -381,9 +383,10 @@ fn bytes(elements: &[Scalar], dtype: DType) -> Arc<[u8]> {
 }
 
 /// Lowers every node of the graph.
-pub(crate) fn lower(graph: &Graph) -> Result<LoweredGraph, ScheduleError> {
+pub(crate) fn lower(graph: &Graph, call_quicker: bool) -> Result<LoweredGraph, ScheduleError> {
     let mut l = Lowerer {
         graph,
+        call_quicker,
         p: Program::default(),
         map: HashMap::new(),
         lists: HashMap::new(),

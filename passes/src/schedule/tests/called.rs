@@ -35,6 +35,9 @@ fn short_elements_that_are_only_moved_are_moved_by_the_kernel() {
     // long elements go as fast in loops, and few of them are made sooner than the call
     assert!(calls(&planned(&padded("f32", 1000))).is_empty());
     assert!(calls(&planned(&padded("u8", 3))).is_empty());
+    // of no use to a GPU
+    let graph = Graph::parse(&padded("u8", 1000)).expect("graph text");
+    assert!(calls(&schedule(&graph, &ScheduleOptions::of_gpu()).expect("a plan")).is_empty());
 }
 
 #[test]
