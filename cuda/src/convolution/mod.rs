@@ -282,6 +282,8 @@ fn text(c: &Convolution, numbers: &Numbers, cores: bool) -> Result<String, Convo
 #define COLS_ALONG_INNER {cols}
 #define DIVIDES {divides}
 #define SKIPS {skips}
+#define DIMENSIONS {}
+typedef {} offset;
 {halves}
 #define FOLLOW_PARAMETERS {parameters}
 #define FOLLOW_ARGUMENTS {arguments}
@@ -291,6 +293,8 @@ __device__ __forceinline__ wide finished(wide v, num channel, num at, const Gath
 }}
 ",
         numeric.header(),
+        numbers.dimensions(),
+        if numbers.is_near() { "int" } else { "long long" },
         include_str!("gathered.cu"),
     ))
 }

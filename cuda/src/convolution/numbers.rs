@@ -284,6 +284,34 @@ impl Numbers {
         inner.abs() < self.col_b.abs()
     }
 
+    /// Spatial dimensions of more than one position or step; the last one counts always.
+    pub(super) fn dimensions(&self) -> usize {
+        let is = |d: usize| {
+            let still = self.row_sizes[d + 1] == 1 && self.inner_sizes[d + 1] == 1;
+            !(still && self.limit[d] == 1 && self.base[d] == 0)
+        };
+        (0..2).find(|d| is(*d)).map_or(1, |d| 3 - d)
+    }
+
+    /// Whether all distances within a group fit 32 bits.
+    pub(super) fn is_near(&self) -> bool {
+        let span = |sizes: &[i64], strides: &[i64]| -> i128 {
+            let each = sizes.iter().zip(strides);
+            each.map(|(n, s)| i128::from((*n).max(1)) * i128::from(*s).abs()).sum()
+        };
+        // coordinates are looked at after they have been found to be within the limits, and multiplied before
+        let reach = |d: usize| {
+            let steps = [self.row_step[d], self.inner_step[d]].map(i64::abs);
+            let far = [self.row_sizes[d + 1] * steps[0], self.inner_sizes[d + 1] * steps[1]];
+            far[0] + far[1] + self.base[d].abs() + self.limit[d]
+        };
+        let a = span(&[0, 1, 2].map(reach), &self.a)
+            + span(&[self.row_sizes[0], self.inner_sizes[0]], &[self.row_a, self.inner_a]);
+        let b = span(&self.inner_sizes, &self.inner_b) + span(&[self.cols], &[self.col_b]);
+        let c = span(&self.row_sizes, &self.row_c) + span(&[self.cols], &[self.col_c]);
+        [a, b, c].iter().all(|n| *n < i128::from(i32::MAX))
+    }
+
     pub(super) fn divides(&self) -> bool {
         self.divisor != [1; 3]
     }
