@@ -5,7 +5,8 @@
 //! tests/data/samples.jsonl.gz tests/data/overloads.jsonl.gz tests/data/forms.jsonl.gz
 //! tests/data/linalg.jsonl.gz --operators tests/data/operators.tsv --coverage cli/src/coverage.tsv`
 //! runs PyTorch's vectors at all stages and writes down for which dtypes all of them pass.
-//! `straightline ops --coverage` prints it.
+//! `straightline ops --coverage` prints it. The last column, how operators run on a GPU, is written by the
+//! same command with `--mode cuda`, on a machine with one or on the mock of one.
 
 use straightline::DType;
 use straightline::ops::Tolerance;
@@ -23,6 +24,9 @@ pub(crate) struct Coverage {
     pub(crate) here: bool,
     /// For each dtype with cases, the stages at which all of them pass.
     pub(crate) dtypes: Vec<(DType, Stages)>,
+    /// How calls on a GPU run: as generated `loops`, by a `kernel` of the operator's own, as a `view` (or by
+    /// making memory alone), by `others`, on the `CPU`; the most frequent first.
+    pub(crate) gpu: &'static str,
     /// How near to PyTorch's results ours are; `None` for what is not here.
     pub(crate) tolerance: Option<Tolerance>,
 }
@@ -65,6 +69,7 @@ fn row(line: &'static str) -> Option<Coverage> {
             .filter_map(|cell| cell.split_once('='))
             .filter_map(|(dtype, letters)| Some((DType::from_name(dtype)?, Stages::parse(letters))))
             .collect(),
+        gpu: parts.next().unwrap_or_default(),
         tolerance: straightline::ops::tolerance(operator),
     })
 }

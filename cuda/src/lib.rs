@@ -7,14 +7,21 @@
 pub mod allocator;
 pub mod attention;
 mod blaslt;
+pub mod compact;
 pub mod convolution;
 pub mod copies;
 pub mod driver;
+mod elements;
 pub mod emit;
 mod loader;
 pub mod nvrtc;
 pub mod products;
 pub mod programs;
+pub mod random;
+pub mod scan;
+pub mod segments;
+pub mod sort;
+pub mod spatial;
 #[cfg(test)]
 mod testing;
 

@@ -5,6 +5,7 @@
 //! `STRAIGHTLINE_CUDA_CACHE`, or `straightline/cuda` in `XDG_CACHE_HOME` or `~/.cache`; where it can not
 //! be used, programs are compiled in each process.
 
+use crate::allocator::AllocationError;
 use crate::driver::{Device, DriverError, Function, Module};
 use crate::loader::{Found, availability};
 use crate::nvrtc::{self, Binary, CompileError, Target};
@@ -26,6 +27,9 @@ pub enum ProgramError {
     /// The driver has not loaded it.
     #[error(transparent)]
     Driver(#[from] DriverError),
+    /// There is no memory for what it needs beside its results.
+    #[error(transparent)]
+    Memory(#[from] AllocationError),
 }
 
 type Functions = Arc<[Function]>;

@@ -30,6 +30,8 @@
 //! - An operator with a loop form is a small schedule, compiled once for each signature but for its
 //!   sizes (`loops`); a product is cuBLASLt's, where that is installed.
 //! - Convolutions and attention have kernels of their own (`steps`).
+//! - What loops do not express (sorts, scans, random numbers) has a kernel of its own (`kernels`).
+//! - An operator whose kernel for capture is made of others is made of them here too.
 //! - The others run on the CPU, with a warning, as on a backend from outside
 //!   ([`cpu_fallback`](crate::dispatch::cpu_fallback)).
 //!
@@ -37,10 +39,12 @@
 //! they get the boxed kernel, and `out` is made of them, as on the CPU.
 
 mod copy;
+mod kernels;
 mod loops;
 mod memory;
 pub(crate) mod program;
 mod steps;
+mod ways;
 
 pub(crate) use copy::copy_elements;
 pub use memory::{
@@ -51,6 +55,7 @@ pub use straightline_cuda::allocator::{Amount, Statistics};
 pub use straightline_cuda::driver::{Event, Stream, StreamGuard};
 pub use straightline_cuda::nvrtc::Target;
 pub use straightline_cuda::{Availability, Found, availability};
+pub use ways::{Way, ways};
 
 use crate::dispatch::{
     DispatchKey, DispatchKeySet, Kernel, Library, OperatorHandle, Stack, Value, ViewFallback,
@@ -62,8 +67,8 @@ use crate::ops::forms::structured::arguments;
 use crate::ops::forms::variants;
 use crate::tensor::access;
 use crate::tensor::on_device::before_first_use;
-use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeSet, HashSet};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use straightline_catalog::entry::{ENTRIES, Entry};
 use straightline_catalog::{Op, layout};
 
@@ -134,8 +139,14 @@ fn fallback(op: OperatorHandle, _: DispatchKeySet, stack: &mut Stack) -> Result<
         _ => {}
     }
     let args = arguments(op, stack)?;
+    if let Some((results, way)) = kernels::run(op, &args)? {
+        ways::note(op, way);
+        stack.extend(results);
+        return Ok(());
+    }
     let functional = schema.is_some_and(|s| !s.args.iter().any(|a| a.is_write()));
-    if functional && let Some(results) = loops::run(op, &args)? {
+    if functional && let Some((results, way)) = loops::run(op, &args)? {
+        ways::note(op, way);
         stack.extend(results);
         return Ok(());
     }
@@ -154,16 +165,40 @@ fn fallback(op: OperatorHandle, _: DispatchKeySet, stack: &mut Stack) -> Result<
     }
     let repeats = written().any(|t| layout::repeats(t.sizes(), t.strides()));
     if !repeats && let Some(result) = foreign::parts(op, &args)? {
+        ways::note(op, Way::Others);
         stack.push(result);
         return Ok(());
     }
+    if !repeats && op.op().is_some_and(has_parts) {
+        // what capture records of it
+        ways::note(op, Way::Others);
+        stack.extend(args);
+        let kernel = op.kernel_for(DispatchKey::Functionalize)?;
+        return kernel.call_boxed(op, DispatchKey::CUDA.into(), stack);
+    }
     warn_once(op);
+    ways::note(op, Way::Cpu);
     stack.extend(args);
     call_on_cpu(op, stack, ViewFallback::Refuse)
 }
 
+/// Whether the operator has a kernel for capture that is made of calls of others, and not one for what only
+/// capture meets.
+fn has_parts(op: Op) -> bool {
+    static ALL: OnceLock<HashSet<Op>> = OnceLock::new();
+    let all = ALL.get_or_init(|| {
+        let parts = |e: &&Entry| {
+            let mut kernels = e.kernels.iter();
+            kernels.any(|(key, name)| *key == "Functionalize" && !name.starts_with("captured::"))
+        };
+        ENTRIES.iter().filter(parts).map(|e| e.op).collect()
+    });
+    all.contains(&op)
+}
+
 /// The kernel of the CPU, which touches no bytes of such tensors.
 fn of_the_cpu(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
+    ways::note(op, Way::View);
     let kernel = op.kernel_for(DispatchKey::CPU)?;
     kernel.call_boxed(op, DispatchKey::CUDA.into(), stack)
 }

@@ -3,10 +3,14 @@
 use super::Tensor;
 use super::watcher;
 use crate::error::{Error, Result};
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use straightline_catalog::DType;
+use straightline_catalog::{DType, Device};
 use straightline_runtime::rng::Stream;
+
+/// PyTorch's default seed.
+const SEED: u64 = 67_280_421_310_721;
 
 /// A random number generator. Cloning shares the state.
 ///
@@ -60,8 +64,36 @@ impl Generator {
     /// The generator that operators use when none is given.
     pub fn default_cpu() -> &'static Generator {
         static DEFAULT: OnceLock<Generator> = OnceLock::new();
-        // PyTorch's default seed
-        DEFAULT.get_or_init(|| Generator::new(67_280_421_310_721))
+        DEFAULT.get_or_init(|| Generator::new(SEED))
+    }
+
+    /// The generator that operators on a device use when none is given: the CPU's, or one of
+    /// [Philox](Generator::philox) for each accelerator. [`manual_seed`] seeds them all.
+    ///
+    /// ```
+    /// use straightline::{Device, DeviceType, Generator, manual_seed};
+    /// let gpu = Device::new(DeviceType::Cuda);
+    /// manual_seed(3);
+    /// assert_eq!(Generator::default_of(gpu).initial_seed(), 3);
+    /// assert_eq!(Generator::default_of(Device::CPU).initial_seed(), 3);
+    /// ```
+    pub fn default_of(device: Device) -> Generator {
+        if device.is_cpu() {
+            return Generator::default_cpu().clone();
+        }
+        let mut all = accelerators();
+        let seed = all.seed;
+        let of = (device.kind as u8, device.index.max(0));
+        all.generators.entry(of).or_insert_with(|| Generator::philox(seed)).clone()
+    }
+
+    /// Takes words of all subsequences for a kernel of an accelerator: seed and offset.
+    pub(crate) fn take(&self, words: u64) -> Result<(u64, u64)> {
+        self.lock().take(words).ok_or_else(|| {
+            Error::runtime(
+                "expected a generator of an accelerator, as `Generator::philox` makes them, but found one of the CPU",
+            )
+        })
     }
 
     /// Whether it is the one that operators use when none is given.
@@ -156,7 +188,20 @@ impl Generator {
     }
 }
 
-/// Seeds the default generator. Random operators then give what PyTorch's give on the CPU after
+/// The generators of accelerators that operators use when none is given.
+struct Accelerators {
+    /// What those begin with that are not there yet.
+    seed: u64,
+    generators: BTreeMap<(u8, i8), Generator>,
+}
+
+fn accelerators() -> MutexGuard<'static, Accelerators> {
+    static ALL: Mutex<Accelerators> =
+        Mutex::new(Accelerators { seed: SEED, generators: BTreeMap::new() });
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Seeds the default generators of all devices. Random operators then give what PyTorch's give on the CPU after
 /// `torch.manual_seed`; see [`Generator`].
 ///
 /// ```
@@ -171,7 +216,13 @@ impl Generator {
 /// call.
 #[track_caller]
 pub fn manual_seed(seed: u64) {
-    Generator::default_cpu().set_seed(seed);
+    if captured("seeding a generator").is_err() {
+        return;
+    }
+    Generator::default_cpu().reseed(seed);
+    let mut all = accelerators();
+    all.seed = seed;
+    all.generators.values().for_each(|g| g.reseed(seed));
 }
 
 /// Fails while a function is captured, which also ends the capture.

@@ -6,6 +6,7 @@
 #![cfg(feature = "cuda")]
 
 mod compiled;
+mod kernels;
 mod products;
 
 use libloading::Library;

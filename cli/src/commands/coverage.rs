@@ -32,7 +32,7 @@ pub(crate) fn print(only: &str, markdown: bool, out: &mut dyn Write) -> Result<(
     }
     let mut table = Table::new();
     table.load_style(if markdown { ASCII_MARKDOWN } else { NOTHING });
-    table.set_header(["operator", "tier", "tolerance", "eager", "meta", "compiled"]);
+    table.set_header(["operator", "tier", "tolerance", "eager", "meta", "compiled", "on a GPU"]);
     for c in &rows {
         let class = c.tolerance.map_or(String::new(), |t| format!("{t:?}").to_lowercase());
         let cell = |stage: fn(&Stages) -> bool| match c.here {
@@ -46,6 +46,7 @@ pub(crate) fn print(only: &str, markdown: bool, out: &mut dyn Write) -> Result<(
             cell(|s| s.eager),
             cell(|s| s.meta),
             cell(|s| s.compiled),
+            c.gpu.to_owned(),
         ]);
     }
     writeln!(out, "{table}")?;

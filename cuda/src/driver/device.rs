@@ -25,6 +25,8 @@ pub struct Properties {
     pub memory: u64,
     /// Multiprocessors.
     pub multiprocessors: u32,
+    /// Threads that a multiprocessor holds at once.
+    pub threads_per_multiprocessor: u32,
     /// Shared memory that a block may ask for, in bytes.
     pub shared_per_block: u32,
 }
@@ -138,6 +140,9 @@ impl Device {
             capability: major * 10 + minor,
             memory: memory as u64,
             multiprocessors: attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            threads_per_multiprocessor: attribute(
+                CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
+            )?,
             shared_per_block: attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
         };
         Ok(Device {

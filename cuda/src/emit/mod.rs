@@ -114,6 +114,35 @@ pub(crate) fn conversion(
     (PRELUDE, types::element(to), types::element(from), value)
 }
 
+/// How elements of a dtype are loaded, computed with and stored.
+pub(crate) struct ValueTypes {
+    pub(crate) prelude: &'static str,
+    pub(crate) element: &'static str,
+    pub(crate) value: &'static str,
+    dtype: DType,
+}
+
+impl ValueTypes {
+    pub(crate) fn widened(&self, element: &str) -> String {
+        types::widened(self.dtype, element)
+    }
+
+    pub(crate) fn narrowed(&self, value: &str) -> String {
+        types::narrowed(self.dtype, value)
+    }
+}
+
+/// `None` for dtypes that loops do not compute with.
+pub(crate) fn value_types(dtype: DType) -> Option<ValueTypes> {
+    let value = types::Held::of(dtype)?.name();
+    Some(ValueTypes { prelude: PRELUDE, element: types::element(dtype), value, dtype })
+}
+
+/// The unsigned type of so many bytes.
+pub(crate) fn type_of_size(bytes: usize) -> &'static str {
+    types::of_size(bytes)
+}
+
 /// The program of a schedule's kernels.
 ///
 /// # Errors

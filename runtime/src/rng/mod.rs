@@ -55,6 +55,8 @@ pub enum StateError {
 const MT19937_STATE: usize = 5056;
 /// The size of a saved state of [`Stream::philox`].
 const PHILOX_STATE: usize = 32;
+/// The size of a state that PyTorch's generators of CUDA save.
+const CUDA_STATE: usize = 16;
 
 impl Stream {
     /// The stream of the Mersenne twister. The engine is seeded with the seed's low 32 bits.
@@ -136,6 +138,23 @@ impl Stream {
         length * angle.cos()
     }
 
+    /// Takes words of all subsequences at once, for kernels that draw on many threads: the seed, and the
+    /// offset from which so many words are theirs, a multiple of four. `None` for the Mersenne twister,
+    /// which has no subsequences.
+    ///
+    /// ```
+    /// use straightline_runtime::rng::Stream;
+    /// let mut stream = Stream::philox(7);
+    /// assert_eq!((stream.take(8), stream.take(4)), (Some((7, 0)), Some((7, 8))));
+    /// assert_eq!(Stream::mt19937(7).take(4), None);
+    /// ```
+    pub fn take(&mut self, words: u64) -> Option<(u64, u64)> {
+        let Engine::Philox(engine) = &mut self.engine else { return None };
+        let from = engine.position().checked_next_multiple_of(4).unwrap_or(0);
+        *engine = philox::Words::new(self.seed, from.wrapping_add(words));
+        Some((self.seed, from))
+    }
+
     /// All that the stream's future depends on. For the Mersenne twister these are the bytes that
     /// PyTorch's CPU generator saves.
     pub fn state(&self) -> Vec<u8> {
@@ -171,7 +190,8 @@ impl Stream {
         }
     }
 
-    /// Goes on where a saved state was.
+    /// Goes on where a saved state was. A stream of Philox also takes the 16 bytes that PyTorch's generators
+    /// of CUDA save: seed and offset.
     ///
     /// # Errors
     /// The bytes are not a state of this engine. The stream is as it was then.
@@ -180,9 +200,11 @@ impl Stream {
             Engine::Mt19937(_) => MT19937_STATE,
             Engine::Philox(_) => PHILOX_STATE,
         };
-        if bytes.len() != expected {
+        let theirs = expected == PHILOX_STATE && bytes.len() == CUDA_STATE;
+        if bytes.len() != expected && !theirs {
             return Err(StateError::Size { expected, found: bytes.len() });
         }
+        let bytes = &[bytes, &[0; PHILOX_STATE - CUDA_STATE][..]].concat()[..];
         let int = |at: usize, size: usize| {
             let bytes = bytes[at..at + size].iter().rev();
             bytes.fold(0u64, |x, byte| x << 8 | u64::from(*byte))
@@ -263,6 +285,17 @@ mod tests {
         let mut state = stream.state();
         state[8] = 0;
         assert_eq!(stream.set_state(&state), Err(StateError::Invalid));
+    }
+
+    #[test]
+    fn a_state_of_cuda_is_a_seed_and_an_offset() {
+        let mut stream = Stream::philox(1);
+        let bytes = [9u64, 40].map(u64::to_le_bytes).concat();
+        stream.set_state(&bytes).unwrap();
+        assert_eq!(stream.take(4), Some((9, 40)));
+        stream.word();
+        assert_eq!(stream.take(4), Some((9, 48)));
+        assert!(matches!(Stream::mt19937(0).set_state(&bytes), Err(StateError::Size { .. })));
     }
 
     #[test]

@@ -12,12 +12,13 @@ use super::steps::externs;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::tensor::on_device::gpu;
+use crate::tensor::storage::Storage;
 pub(super) use recorded::forget_pools;
 use recorded::{Recorded, Turn};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use straightline_catalog::{Arg, DType, Device, Dims, Effects, Op};
+use straightline_catalog::{Arg, DType, Device, Dims, Effects, Op, layout};
 use straightline_cuda::allocator::StreamId;
 use straightline_cuda::copies::{self, Strided};
 use straightline_cuda::driver::{Argument, DeviceMemory, Function, Launch, Stream};
@@ -237,11 +238,10 @@ impl Program {
                 unsafe { stream.to_device(*place, from, bytes) }.map_err(driver)?;
             }
         }
-        let tensors = Tensors { device, operands, room: room.as_ref() };
         let graph = match (turn, &pool) {
             (Turn::Replay(found), _) => Some(found),
             (Turn::Record(key), Some(pool)) => {
-                let queue = |on: &Stream| self.queue(on, &loaded, &places, &tensors);
+                let queue = |on: &Stream| self.queue(on, &loaded, &places, device);
                 self.recorded.record(pool.clone(), key, &self.name(), room.clone(), queue)
             }
             _ => None,
@@ -252,7 +252,7 @@ impl Program {
             // and constants are as long there as this is.
             unsafe { found.graph.launch(&stream) }.map_err(driver)?;
         } else {
-            self.queue(&stream, &loaded, &places, &tensors)?;
+            self.queue(&stream, &loaded, &places, device)?;
         }
         let failed = if self.fails { self.failure(&stream, &places)? } else { None };
         let mut wait = false;
@@ -303,13 +303,13 @@ impl Program {
         Ok(Layout { workspace, bytes: workspace + wanted, ..layout })
     }
 
-    /// Queues all steps; `tensors` are for calls, which work on the current stream.
+    /// Queues all steps. The stream is the thread's current one.
     fn queue(
         &self,
         stream: &Stream,
         loaded: &Loaded,
         places: &Places<'_>,
-        tensors: &Tensors<'_>,
+        device: Device,
     ) -> Result<()> {
         if self.fails {
             let status = places.room + places.layout.status as u64;
@@ -331,7 +331,7 @@ impl Program {
                     }?;
                 }
                 (Work::Call(call), Step::Extern(step)) => {
-                    self.call(stream, call, step, places, tensors)?;
+                    self.call(stream, call, step, places, device)?;
                 }
                 _ => {}
             }
@@ -395,11 +395,11 @@ impl Program {
         call: &Call,
         step: &Extern,
         places: &Places<'_>,
-        tensors: &Tensors<'_>,
+        device: Device,
     ) -> Result<()> {
         let Extern::Op { args, inputs, outputs, unread, .. } = step else { return Ok(()) };
         let given =
-            inputs.iter().map(|v| self.tensor(v, places, tensors)).collect::<Result<Vec<_>>>()?;
+            inputs.iter().map(|v| self.tensor(v, places, device)).collect::<Result<Vec<_>>>()?;
         let Some(results) = (call.run)(args, &given)? else { return Ok(()) };
         ensure_compile!(
             results.len() == outputs.len(),
@@ -420,9 +420,9 @@ impl Program {
                 continue;
             }
             let there = result.resolved()?;
-            let there = match there.device() == tensors.device {
+            let there = match there.device() == device {
                 true => there,
-                false => there.to_device(tensors.device)?,
+                false => there.to_device(device)?,
             };
             let _held = there.read()?;
             let begin = self.address(places, out.buffer);
@@ -439,41 +439,16 @@ impl Program {
         Ok(())
     }
 
-    /// A tensor over an operand's memory.
-    fn tensor(
-        &self,
-        view: &BufferView,
-        places: &Places<'_>,
-        tensors: &Tensors<'_>,
-    ) -> Result<Tensor> {
-        let within = |t: &Tensor, behind: i64| {
-            let offset = (t.byte_offset() + behind) / view.dtype.size() as i64 + view.offset;
-            let storage = t.storage().clone();
-            Tensor::build(storage, view.dtype, t.device(), &view.sizes, &view.strides, offset)
-        };
-        let Operands { inputs, parameters, outputs } = tensors.operands;
-        let missing = || Error::runtime("a call of an operator without its memory");
-        Ok(match &self.schedule.buffer(view.buffer).kind {
-            BufferKind::Input(i) => within(inputs[*i as usize], 0),
-            BufferKind::Parameter(i) => within(parameters[*i as usize], 0),
-            BufferKind::Output(o) => within(&outputs[*o as usize], 0),
-            BufferKind::Arena { offset } => {
-                within(tensors.room.ok_or_else(missing)?, *offset as i64)
-            }
-            BufferKind::Within { output, offset } => {
-                within(&outputs[*output as usize], *offset as i64)
-            }
-            // a copy, since nobody has a tensor over it
-            BufferKind::Constant(bytes) => {
-                let whole = bytes_on(tensors.device, bytes.len())?;
-                let from = self.address(places, view.buffer);
-                let stream = gpu(tensors.device)?.current_stream();
-                // SAFETY: both have as many bytes.
-                unsafe { stream.copy(whole.device_address()?, from, bytes.len()) }
-                    .map_err(driver)?;
-                within(&whole, 0)
-            }
-        })
+    /// A tensor over an operand's memory, which is lent to it: the operand itself may be held for
+    /// writing. Kernels of this crate keep no tensor.
+    fn tensor(&self, view: &BufferView, places: &Places<'_>, device: Device) -> Result<Tensor> {
+        let size = view.dtype.size();
+        let begin = self.address(places, view.buffer);
+        let first = begin.wrapping_add_signed(view.offset * size as i64);
+        let bytes = layout::storage_bytes(size, &view.sizes, &view.strides, 0);
+        let memory = DeviceMemory::lent(gpu(device)?, first, bytes);
+        let storage = Storage::elsewhere(bytes, Box::new(memory))?;
+        Ok(Tensor::build(storage, view.dtype, device, &view.sizes, &view.strides, 0))
     }
 
     /// Waits for the work, and reads what its kernels have found wrong.
@@ -525,13 +500,6 @@ impl Program {
         let loaded = Arc::new(Loaded { functions, stream: stream.id(), constants });
         Ok(all.entry(device.ordinal()).or_insert(loaded).clone())
     }
-}
-
-/// What calls of operators are given.
-struct Tensors<'a> {
-    device: Device,
-    operands: Operands<'a>,
-    room: Option<&'a Tensor>,
 }
 
 /// Whether a step has to be queued at each run: what it does may differ, or is not this crate's.

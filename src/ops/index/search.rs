@@ -378,6 +378,39 @@ pub(crate) fn bincount(x: &Tensor, weights: Option<&Tensor>, minlength: i64) -> 
     Tensor::from_slice(&totals, &[bins])
 }
 
+/// The bounds of the bins of [`histc`], as numbers of the dtype.
+pub(crate) fn histogram_edges(
+    dtype: DType,
+    bins: i64,
+    mut low: f64,
+    mut high: f64,
+) -> Result<Vec<f64>> {
+    let rounded = |v: f64| match dtype {
+        DType::F64 => v,
+        DType::F16 => f64::from(half::f16::from_f32(v as f32)),
+        DType::BF16 => f64::from(half::bf16::from_f32(v as f32)),
+        _ => f64::from(v as f32),
+    };
+    if low == high {
+        low -= 1.0;
+        high += 1.0;
+    }
+    ensure!(low.is_finite() && high.is_finite(), "histc: range of [{low}, {high}] is not finite");
+    if low > high {
+        return Err(Error::runtime("histc: max must be larger than min"));
+    }
+    let n = bins as usize;
+    let step = rounded((high - low) / bins as f64);
+    let edge = |i: usize| {
+        rounded(if i < n.div_ceil(2) {
+            low + step * i as f64
+        } else {
+            high - step * (n - i) as f64
+        })
+    };
+    Ok((0..=n).map(edge).collect())
+}
+
 pub(crate) fn histc(x: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<Tensor> {
     ensure_not_implemented!(
         x.dtype().is_floating(),
@@ -390,12 +423,6 @@ pub(crate) fn histc(x: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<T
         return Tensor::allocate_contiguous(x.dtype(), x.device(), &[bins]);
     }
     let values = copy::to_dtype(x, DType::F64)?.to_vec::<f64>()?;
-    let rounded = |v: f64| match x.dtype() {
-        DType::F64 => v,
-        DType::F16 => f64::from(half::f16::from_f32(v as f32)),
-        DType::BF16 => f64::from(half::bf16::from_f32(v as f32)),
-        _ => f64::from(v as f32),
-    };
     let (mut low, mut high) = (min.as_f64(), max.as_f64());
     if low == high && !values.is_empty() {
         let nan = values.iter().any(|v| v.is_nan());
@@ -405,25 +432,8 @@ pub(crate) fn histc(x: &Tensor, bins: i64, min: Scalar, max: Scalar) -> Result<T
             (low, high) = (f64::NAN, f64::NAN);
         }
     }
-    if low == high {
-        low -= 1.0;
-        high += 1.0;
-    }
-    ensure!(low.is_finite() && high.is_finite(), "histc: range of [{low}, {high}] is not finite");
-    if low > high {
-        return Err(Error::runtime("histc: max must be larger than min"));
-    }
     let n = bins as usize;
-    let step = rounded((high - low) / bins as f64);
-    let edges: Vec<f64> = (0..=n)
-        .map(|i| {
-            rounded(if i < n.div_ceil(2) {
-                low + step * i as f64
-            } else {
-                high - step * (n - i) as f64
-            })
-        })
-        .collect();
+    let edges = histogram_edges(x.dtype(), bins, low, high)?;
     let mut counts = vec![0f64; n];
     for v in values {
         if v >= edges[0] && v <= edges[n] {

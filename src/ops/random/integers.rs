@@ -6,7 +6,8 @@ use crate::ops::random::fill::fill_random;
 use crate::tensor::{Generator, Tensor};
 use half::{bf16, f16};
 use straightline_catalog::{DType, Device, Layout};
-use straightline_runtime::cpu::kernels::random::{self, Integers};
+use straightline_runtime::cpu::kernels::random;
+pub(crate) use straightline_runtime::cpu::kernels::random::Integers;
 use straightline_runtime::cpu::kernels::random_distributions::permutation;
 
 /// The smallest and the largest integer that a dtype takes part in random draws with.
@@ -95,7 +96,7 @@ fn inwards(from: i64, to: i64, dtype: DType) -> (i64, i64) {
 }
 
 /// What `random_` with bounds draws.
-fn range(from: i64, to: Option<i64>, dtype: DType) -> Result<Integers> {
+pub(crate) fn range(from: i64, to: Option<i64>, dtype: DType) -> Result<Integers> {
     match to {
         Some(to) => {
             check_below(from, to)?;
@@ -124,7 +125,7 @@ fn range(from: i64, to: Option<i64>, dtype: DType) -> Result<Integers> {
 
 /// What `random_` without bounds draws: all integers that are not negative and exact in the dtype,
 /// of 64 bits where 32 are too few.
-fn all(dtype: DType) -> Integers {
+pub(crate) fn all(dtype: DType) -> Integers {
     Integers {
         base: 0,
         count: last_of(dtype) as u64 + 1,

@@ -29,6 +29,7 @@ impl Skips {
             Mode::Compiled => &["compiled", "all"],
             // calls, whichever device they are on
             Mode::Cuda => &["cuda", "eager", "all"],
+            Mode::CudaCompiled => &["cuda", "compiled", "all"],
         };
         self.0.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()).find_map(|l| {
             let mut parts = l.splitn(4, '\t');
@@ -58,9 +59,14 @@ pub(crate) struct Tally {
     pub(crate) dtypes: BTreeMap<String, (bool, bool)>,
 }
 
+/// What is done around a case of an operator, which is run once.
+pub(crate) type Around<'a> = Box<dyn FnMut(&str, &mut dyn FnMut()) + 'a>;
+
 /// What came of a run, operator by operator.
 #[derive(Default)]
-pub(crate) struct Report {
+pub(crate) struct Report<'a> {
+    /// Around each case, for the tool.
+    pub(crate) around: Option<Around<'a>>,
     pub(crate) operators: BTreeMap<String, Tally>,
     /// Calls without recorded gradients are left out.
     pub(crate) only_grads: bool,
@@ -70,7 +76,7 @@ pub(crate) struct Report {
     pub(crate) every: usize,
 }
 
-impl Report {
+impl Report<'_> {
     /// Runs the cases of a file whose operator's name contains `only`.
     pub(crate) fn run_file(
         &mut self,
@@ -99,13 +105,15 @@ impl Report {
         let tally = self.operators.entry(op).or_default();
         let case = match Case::parse(line) {
             Ok(case) => match mode {
-                Mode::Cuda => match case.moved(Device::new(DeviceType::Cuda)) {
-                    Ok(case) => case,
-                    Err(e) => {
-                        tally.failures.push((start(line), format!("can not be moved: {e}")));
-                        return;
+                Mode::Cuda | Mode::CudaCompiled => {
+                    match case.moved(Device::new(DeviceType::Cuda)) {
+                        Ok(case) => case,
+                        Err(e) => {
+                            tally.failures.push((start(line), format!("can not be moved: {e}")));
+                            return;
+                        }
                     }
-                },
+                }
                 _ => case,
             },
             Err(why) => {
@@ -122,7 +130,14 @@ impl Report {
             tally.failures.push((case.id, e.to_string()));
         } else {
             let outcome = match self.double {
-                false => run_case(&case, mode),
+                false => match &mut self.around {
+                    None => run_case(&case, mode),
+                    Some(around) => {
+                        let mut outcome = Err("it was not run".to_string());
+                        around(&case.op, &mut || outcome = run_case(&case, mode));
+                        outcome
+                    }
+                },
                 true => match run_double(&case, mode) {
                     Ok(Outcome::Agrees) => Ok(()),
                     Ok(Outcome::Nothing(why)) => {

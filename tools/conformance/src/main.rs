@@ -1,7 +1,7 @@
 //! Compares the operators with PyTorch's own answers:
 //!
 //! ```text
-//! cargo run --release -p straightline-conformance -- FILE.jsonl.gz... [--mode eager|compiled|meta|cuda] [--op PATTERN] [--json]
+//! cargo run --release -p straightline-conformance -- FILE.jsonl.gz... [--mode eager|compiled|meta|cuda|cuda-compiled] [--op PATTERN] [--json]
 //! cargo run --release -p straightline-conformance -- --training FOLDER
 //! cargo run --release -p straightline-conformance -- --programs FOLDER [--grads]
 //! ```
@@ -81,9 +81,10 @@ struct Options {
     /// tabs. Without it, the list of the project's own tests.
     #[arg(long, value_name = "FILE")]
     skips: Option<PathBuf>,
-    /// Run all three modes and write which operator works in which, by dtype, to this file
-    /// (`cli/src/coverage.tsv` is what `straightline ops --coverage` prints). Needs --operators.
-    #[arg(long, value_name = "FILE", requires = "operators")]
+    /// Run all modes but that of CUDA and write which operator works in which, by dtype, to this file
+    /// (`cli/src/coverage.tsv` is what `straightline ops --coverage` prints). Needs --operators. With
+    /// --mode cuda the file is there, and gets how each operator runs on a GPU.
+    #[arg(long, value_name = "FILE")]
     coverage: Option<PathBuf>,
     /// The operators that there should be: lines of overload and tier, separated by a tab.
     #[arg(long, value_name = "FILE")]
@@ -103,6 +104,8 @@ enum Modes {
     Meta,
     /// Eagerly on the first GPU.
     Cuda,
+    /// Compiled for the first GPU, and replayed.
+    CudaCompiled,
 }
 
 fn main() -> ExitCode {
@@ -118,6 +121,7 @@ fn main() -> ExitCode {
         Modes::Compiled => Mode::Compiled,
         Modes::Meta => Mode::Meta,
         Modes::Cuda => Mode::Cuda,
+        Modes::CudaCompiled => Mode::CudaCompiled,
     };
     let skips = match &options.skips {
         None => Ok(include_str!("../../../tests/suite/conformance/skips.txt").to_string()),
@@ -131,7 +135,19 @@ fn main() -> ExitCode {
     if std::env::var_os("CONFORMANCE_PANICS").is_none() {
         std::panic::set_hook(Box::new(|_| ()));
     }
-    if let (Some(out), Some(operators)) = (&options.coverage, &options.operators) {
+    if let (Some(out), Modes::Cuda) = (&options.coverage, options.mode) {
+        return match coverage::write_ways(out, &options.files, &skips, options.every) {
+            Ok(operators) => {
+                print(&Report { operators, ..Report::default() }, options.all);
+                ExitCode::SUCCESS
+            }
+            Err(e) => fail(&e),
+        };
+    }
+    if let Some(out) = &options.coverage {
+        let Some(operators) = &options.operators else {
+            return fail("--coverage needs --operators");
+        };
         return match coverage::write(out, operators, &options.files, &skips) {
             Ok(()) => ExitCode::SUCCESS,
             Err(e) => fail(&e),
@@ -168,7 +184,7 @@ fn fail(why: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-fn print(report: &Report, all: bool) {
+fn print(report: &Report<'_>, all: bool) {
     println!("{:<56} {:>7} {:>7} {:>7}", "operator", "passed", "failed", "skipped");
     for (op, t) in &report.operators {
         println!("{op:<56} {:>7} {:>7} {:>7}", t.passed, t.failures.len(), t.skipped.len());
@@ -185,7 +201,7 @@ fn print(report: &Report, all: bool) {
     println!("{operators} operators: {passed} passed, {failed} failed, {skipped} skipped");
 }
 
-fn to_json(report: &Report, mode: Modes) -> serde_json::Value {
+fn to_json(report: &Report<'_>, mode: Modes) -> serde_json::Value {
     let case = |(id, what): &(String, String)| json!({"id": id, "message": what});
     let operators: serde_json::Map<String, serde_json::Value> = report
         .operators
@@ -210,6 +226,7 @@ fn to_json(report: &Report, mode: Modes) -> serde_json::Value {
         Modes::Compiled => "compiled",
         Modes::Meta => "meta",
         Modes::Cuda => "cuda",
+        Modes::CudaCompiled => "cuda-compiled",
     };
     json!({
         "mode": mode,
