@@ -333,7 +333,8 @@ fn distances_are_of_64_bits_only_where_they_have_to_be() {
         };
         let numbers = Numbers::of(&c).unwrap();
         assert_no_spills(&text(&c, &numbers, true).unwrap(), "far");
-        (numbers.is_near(), numbers.dimensions())
+        let structure = numbers.structure();
+        (structure.near, structure.dimensions)
     };
     assert_eq!(of([126, 42, 0, 7, 1], PLAIN), (true, 2));
     assert_eq!(of([1 << 31, 42, 0, 7, 1], PLAIN), (false, 2));
