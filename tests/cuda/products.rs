@@ -58,10 +58,9 @@ fn compare(gpu: Device, what: &str, f: impl Fn(Device) -> Result<Vec<Tensor>>) -
             _ => 3e-2,
         };
         let close = Closeness::new().rtol(tolerance).atol(tolerance).equal_nan();
-        close.check(&got.to_device(Device::CPU)?, want).map_err(|e| {
-            eprintln!("{what}, result {i}");
-            e
-        })?;
+        close
+            .check(&got.to_device(Device::CPU)?, want)
+            .inspect_err(|_| eprintln!("{what}, result {i}"))?;
     }
     Ok(())
 }
@@ -115,7 +114,8 @@ fn convolutions_and_their_gradients() -> Result<()> {
     for dtype in FLOATS {
         let of = |sizes: &[i64], seed: f64, device| numbers(sizes, seed, dtype, device);
         type Made = (Tensor, Vec<Tensor>);
-        let cases: [(&str, &dyn Fn(Device) -> Result<Made>); 5] = [
+        type Case<'a> = (&'a str, &'a dyn Fn(Device) -> Result<Made>);
+        let cases: [Case<'_>; 5] = [
             ("conv1d", &|d| {
                 let (x, w) = (of(&[2, 3, 9], 1.0, d)?, of(&[4, 3, 3], 2.0, d)?);
                 let (x, w) = (x.requires_grad_(true)?, w.requires_grad_(true)?);
