@@ -3,7 +3,7 @@
 use super::gpu;
 use straightline::ops::aten;
 use straightline::{
-    DType, Device, Generator, Result, Scalar, Tensor, assert_close, manual_seed, tensor,
+    DType, Device, Generator, Result, Scalar, Tensor, assert_close, compile, manual_seed, tensor,
 };
 
 /// Numbers with equal ones among them, and NaN if it is asked for.
@@ -187,5 +187,48 @@ fn distributions_permutations_and_choices() -> Result<()> {
     assert_eq!(two, [1, 3]);
     let e = weights.neg()?.multinomial(2, true).unwrap_err();
     assert!(e.to_string().contains("probability"), "{e}");
+    Ok(())
+}
+
+#[test]
+fn compiled_code_draws_what_eager_code_draws() -> Result<()> {
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
+    let f = |x: &Tensor| {
+        let noise = aten::rand_like(x, None, None, None, None, None)?;
+        let dropped = aten::dropout(&x.add(&noise)?, 0.5, true)?;
+        let (fused, mask) = aten::native_dropout(&dropped, 0.25, Some(true))?;
+        let normal = aten::randn_like(x, None, None, None, None, None)?.mul(&mask)?;
+        fused.add(&normal)?.add(&aten::bernoulli(&noise, None)?)?.add(&noise.normal_(0.0, 1.0)?)
+    };
+    let x = numbers(&[7, 60], false)?.to_device(gpu)?;
+    let draw = |f: &dyn Fn(&Tensor) -> Result<Tensor>| -> Result<[Vec<f32>; 2]> {
+        manual_seed(9);
+        Ok([f(&x)?.to_vec()?, f(&x)?.to_vec()?])
+    };
+    let want = draw(&|x| f(x))?;
+    assert_ne!(want[0], want[1]);
+    let compiled = compile(f);
+    compiled.call(&x)?;
+    let got = draw(&|x| compiled.call(x))?;
+    for (got, want) in got.iter().zip(&want) {
+        for (got, want) in got.iter().zip(want) {
+            assert!((got - want).abs() < 1e-5, "{got} {want}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn compiled_code_sorts_and_compacts() -> Result<()> {
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
+    let f = |x: &Tensor| {
+        let (sorted, _) = aten::sort_stable(x, Some(true), -1, true)?;
+        aten::cumsum(&sorted.exp()?, 1, None)?.log()
+    };
+    let x = numbers(&[3, 50], false)?;
+    let compiled = compile(f);
+    for _ in 0..3 {
+        same(&compiled.call(&x.to_device(gpu)?)?, &f(&x)?)?;
+    }
     Ok(())
 }
