@@ -5,7 +5,10 @@
 //! a driver [`availability`] has a reason, and nothing panics.
 
 pub mod allocator;
+pub mod attention;
+mod blaslt;
 pub mod compact;
+pub mod convolution;
 pub mod copies;
 pub mod driver;
 mod elements;
@@ -22,4 +25,5 @@ pub mod spatial;
 #[cfg(test)]
 mod testing;
 
+pub use blaslt::BlasError;
 pub use loader::{Availability, Found, availability};

@@ -200,6 +200,14 @@ fn nvrtc(folders: &[PathBuf]) -> Found {
     }
 }
 
+/// cuBLASLt, once [`availability`] has found it.
+static CUBLAS_LT: OnceLock<&'static Library> = OnceLock::new();
+
+/// The library of matrix products, if it is here.
+pub(crate) fn cublas_lt_library() -> Option<&'static Library> {
+    availability().cublas_lt.is_here().then(|| CUBLAS_LT.get().copied()).flatten()
+}
+
 fn cublas_lt(folders: &[PathBuf]) -> Found {
     let name = format!("libcublasLt.so.{MAJOR}");
     let todo = "install the CUDA toolkit, or the Python package nvidia-cublas";
@@ -214,6 +222,7 @@ fn cublas_lt(folders: &[PathBuf]) -> Found {
         Ok(get) => {
             // SAFETY: as above.
             let n = unsafe { get() } as u32;
+            CUBLAS_LT.get_or_init(|| opened.library);
             Found::Here { path: opened.path, version: (n / 10_000, n / 100 % 100) }
         }
         Err(e) => missing(&name, e, todo),

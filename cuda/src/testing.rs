@@ -1,15 +1,143 @@
-//! Memory of the first device for tests of kernels: a GPU, or the mock of one.
+//! For tests of kernels: a GPU, or the mock of one that `STRAIGHTLINE_CUDA` names; numbers on it, and the
+//! same numbers on the host.
 
-use crate::driver::{self, DeviceMemory, Stream};
+use crate::driver::{DeviceMemory, Stream, device, device_count};
+use crate::loader::availability;
 use crate::nvrtc::{self, CompileError, Target};
+use half::{bf16, f16};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use straightline_passes::ir::DType;
+
+/// The dtypes of kernels that are written by hand.
+pub(crate) const FLOATS: [DType; 4] = [DType::F64, DType::F32, DType::F16, DType::BF16];
+
+/// The first GPU, for one test at a time.
+pub(crate) struct Gpu {
+    pub(crate) stream: Stream,
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// Elements on a GPU.
+pub(crate) struct Array {
+    memory: DeviceMemory,
+    dtype: DType,
+    len: usize,
+}
+
+impl Array {
+    pub(crate) fn address(&self) -> u64 {
+        self.memory.address()
+    }
+}
+
+/// `None`, with a line that says why, where there is no GPU or no compiler.
+pub(crate) fn gpu() -> Option<Gpu> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let found = availability();
+    if device_count() == 0 || !found.nvrtc.is_here() {
+        eprintln!("skipped, for want of a GPU:\n{found}");
+        return None;
+    }
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let device = device(0).expect("there is one");
+    Some(Gpu { stream: device.new_stream().expect("a stream"), _alone: alone })
+}
+
+/// A number in the precision of a dtype.
+pub(crate) fn rounded(dtype: DType, x: f64) -> f64 {
+    match dtype {
+        DType::F16 => f16::from_f32(x as f32).to_f64(),
+        DType::BF16 => bf16::from_f32(x as f32).to_f64(),
+        DType::F32 => f64::from(x as f32),
+        _ => x,
+    }
+}
+
+fn bytes(dtype: DType, x: f64) -> Vec<u8> {
+    match dtype {
+        DType::F64 => x.to_le_bytes().into(),
+        DType::F32 => (x as f32).to_le_bytes().into(),
+        DType::F16 => f16::from_f32(x as f32).to_le_bytes().into(),
+        DType::BF16 => bf16::from_f32(x as f32).to_le_bytes().into(),
+        _ => vec![u8::from(x != 0.0)],
+    }
+}
+
+fn number(dtype: DType, b: &[u8]) -> f64 {
+    match (dtype, b) {
+        (DType::F16, &[a, b]) => f16::from_le_bytes([a, b]).to_f64(),
+        (DType::BF16, &[a, b]) => bf16::from_le_bytes([a, b]).to_f64(),
+        (_, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]).into(),
+        (_, &[a, b, c, d, e, f, g, h]) => f64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        _ => b[0].into(),
+    }
+}
+
+impl Gpu {
+    /// Memory with these numbers.
+    pub(crate) fn put(&self, dtype: DType, numbers: &[f64]) -> Array {
+        let all: Vec<u8> = numbers.iter().flat_map(|x| bytes(dtype, *x)).collect();
+        let memory = DeviceMemory::new(&self.stream, all.len().max(1)).expect("memory");
+        // SAFETY: there is room, and pageable memory has been read when it returns.
+        unsafe { self.stream.to_device(memory.address(), all.as_ptr(), all.len()) }
+            .expect("queued");
+        Array { memory, dtype, len: numbers.len() }
+    }
+
+    /// The numbers in memory, when the stream has come so far.
+    pub(crate) fn get(&self, of: &Array) -> Vec<f64> {
+        let size = of.dtype.size();
+        let mut all = vec![0u8; of.len * size];
+        // SAFETY: there is room, and the stream is waited for.
+        unsafe { self.stream.to_host(all.as_mut_ptr(), of.address(), all.len()) }.expect("queued");
+        self.stream.synchronize().expect("nothing has failed");
+        all.chunks(size).map(|b| number(of.dtype, b)).collect()
+    }
+}
+
+/// So many numbers, eighths between -2 and 2: exact in all dtypes, and so are sums of their products
+/// in `f32`.
+pub(crate) fn eighths(count: i64, seed: u64) -> Vec<f64> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 33) % 33
+    };
+    (0..count).map(|_| next() as f64 / 8.0 - 2.0).collect()
+}
+
+/// Equal, or as close as `tolerance` says of the larger one; NaN is equal to NaN.
+pub(crate) fn assert_close(got: &[f64], want: &[f64], tolerance: f64, what: &str) {
+    assert_eq!(got.len(), want.len(), "{what}");
+    for (i, (g, w)) in got.iter().zip(want).enumerate() {
+        let same = g == w || g.is_nan() && w.is_nan();
+        let close = (g - w).abs() <= tolerance * g.abs().max(w.abs()).max(1.0);
+        assert!(same || close, "{what}: element {i} is {g}, not {w}");
+    }
+}
+
+/// That the kernels of a program need no memory for want of registers, if there is a compiler.
+pub(crate) fn assert_no_spills(text: &str, what: &str) {
+    match nvrtc::compile(text, Target::Cubin { capability: 90 }) {
+        Ok(binary) => {
+            for r in &binary.resources {
+                assert_eq!(r.spilled, (0, 0), "{what}: {r:?}");
+            }
+        }
+        Err(CompileError::Unavailable { reason }) => eprintln!("skipped: {reason}"),
+        Err(e) => panic!("{what}: {e}"),
+    }
+}
 
 /// The first device's stream; without a device a line that says why.
 pub(crate) fn stream() -> Option<Stream> {
-    if driver::device_count() == 0 || !crate::availability().nvrtc.is_here() {
-        eprintln!("skipped, for want of a GPU:\n{}", crate::availability());
+    if device_count() == 0 || !availability().nvrtc.is_here() {
+        eprintln!("skipped, for want of a GPU:\n{}", availability());
         return None;
     }
-    Some(driver::device(0).expect("there is one").current_stream())
+    Some(device(0).expect("there is one").current_stream())
 }
 
 /// Elements on the device.
@@ -50,17 +178,4 @@ pub(crate) fn numbers(seed: u64) -> impl Iterator<Item = u64> {
         let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         x ^ (x >> 31)
     })
-}
-
-/// Compiles a program for a GPU of compute capability 9.0 and says which kernels have too few registers.
-pub(crate) fn assert_no_spills(text: &str) {
-    match nvrtc::compile(text, Target::Cubin { capability: 90 }) {
-        Ok(binary) => {
-            for r in &binary.resources {
-                assert_eq!(r.spilled, (0, 0), "{r:?}");
-            }
-        }
-        Err(CompileError::Unavailable { reason }) => eprintln!("skipped: {reason}"),
-        Err(e) => panic!("{e}\n{text}"),
-    }
 }

@@ -6,6 +6,7 @@
 
 use super::copy::program;
 use super::program::{Operands, Program};
+use super::ways::Way;
 use crate::default_dtype::default_dtype;
 use crate::dispatch::{OperatorHandle, Value, meta};
 use crate::error::{Error, Result};
@@ -34,8 +35,8 @@ struct Prepared {
 /// So many signatures are kept.
 const KEPT: usize = 4096;
 
-/// Runs a functional operator by loops; `None` if it has none.
-pub(super) fn run(op: OperatorHandle, args: &[Value]) -> Result<Option<Vec<Value>>> {
+/// Runs a functional operator by loops, or by a kernel for its tensors; `None` if it has neither.
+pub(super) fn run(op: OperatorHandle, args: &[Value]) -> Result<Option<(Vec<Value>, Way)>> {
     let Some(known) = op.op() else { return Ok(None) };
     let Some(device) = one_device(op, args)? else { return Ok(None) };
     let mut tensors: Vec<Tensor> = Vec::new();
@@ -58,10 +59,13 @@ pub(super) fn run(op: OperatorHandle, args: &[Value]) -> Result<Option<Vec<Value
     if tensors.iter().any(|t| t.has_math_bits() || t.kind_without_memory().is_some()) {
         return Ok(None);
     }
+    if let Some(results) = super::steps::run(known, &given, &tensors)? {
+        return Ok(Some((results, Way::Kernel)));
+    }
     let Some(prepared) = prepared(op, known, args, &given, &tensors)? else { return Ok(None) };
     let stream = gpu(device)?.current_stream();
     let results = prepared.launch(&stream, device, &tensors)?;
-    Ok(results.map(|all| all.into_iter().map(Value::Tensor).collect()))
+    Ok(results.map(|all| (all.into_iter().map(Value::Tensor).collect(), Way::Loops)))
 }
 
 /// The GPU of a call: operands on the CPU may only be numbers, as in PyTorch.

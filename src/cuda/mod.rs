@@ -28,7 +28,8 @@
 //! - What makes memory or a view is the kernel of the CPU: that allocates by device, and leaves
 //!   tensors without bytes of the host alone.
 //! - An operator with a loop form is a small schedule, compiled once for each signature but for its
-//!   sizes (`loops`).
+//!   sizes (`loops`); a product is cuBLASLt's, where that is installed.
+//! - Convolutions and attention have kernels of their own (`steps`).
 //! - What loops do not express (sorts, scans, random numbers) has a kernel of its own (`kernels`).
 //! - An operator whose kernel for capture is made of others is made of them here too.
 //! - The others run on the CPU, with a warning, as on a backend from outside
@@ -42,6 +43,7 @@ mod kernels;
 mod loops;
 mod memory;
 pub(crate) mod program;
+mod steps;
 mod ways;
 
 pub(crate) use copy::copy_elements;
@@ -121,15 +123,10 @@ fn fallback(op: OperatorHandle, _: DispatchKeySet, stack: &mut Stack) -> Result<
     match op.op() {
         Some(Op::_copy_from) => return copy::copy_from(op, stack),
         Some(Op::_local_scalar_dense) => return copy::item(op, stack),
-        // memory
-        Some(
-            Op::empty_memory_format
-            | Op::empty_strided
-            | Op::empty_like
-            | Op::empty_permuted
-            | Op::new_empty
-            | Op::new_empty_strided,
-        ) => return of_the_cpu(op, stack),
+        // what gives memory and nothing in it
+        Some(_) if op.tags().contains(&"unset") => return of_the_cpu(op, stack),
+        // it asks for sizes
+        Some(Op::_fused_sdp_choice) => return of_the_cpu(op, stack),
         // views, of which autograd is not to know
         Some(Op::unsafe_split_Tensor | Op::unsafe_split_with_sizes) => {
             return of_the_cpu(op, stack);
@@ -148,8 +145,8 @@ fn fallback(op: OperatorHandle, _: DispatchKeySet, stack: &mut Stack) -> Result<
         return Ok(());
     }
     let functional = schema.is_some_and(|s| !s.args.iter().any(|a| a.is_write()));
-    if functional && let Some(results) = loops::run(op, &args)? {
-        ways::note(op, Way::Loops);
+    if functional && let Some((results, way)) = loops::run(op, &args)? {
+        ways::note(op, way);
         stack.extend(results);
         return Ok(());
     }

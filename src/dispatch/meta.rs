@@ -4,8 +4,8 @@ use super::operator::OperatorHandle;
 use super::tls::ExcludeGuard;
 use super::value::Value;
 use crate::error::{ErrorKind, Result};
-use crate::tensor::Tensor;
 use crate::tensor::storage::Storage;
+use crate::tensor::{Tensor, numbered};
 use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use straightline_catalog::schema::FunctionSchema;
@@ -67,24 +67,26 @@ impl<'a> Twins<'a> {
 
 /// The arguments with every tensor and device moved to Meta, and the device that results get.
 pub(crate) fn meta_arguments(args: &[Value]) -> (Vec<Value>, Device) {
-    let mut device = None;
-    let mut note = |d: Device| {
-        device.get_or_insert(d);
+    let mut device: Option<Device> = None;
+    // numbers on the CPU go where the others are
+    let mut note = |t: &Tensor| match device {
+        Some(d) if !d.is_cpu() || t.device().is_cpu() => {}
+        _ => device = Some(t.device()),
     };
     let mut twins = Twins::default();
     let values = args
         .iter()
         .map(|v| match v {
             Value::Tensor(t) => {
-                note(t.device());
+                note(t);
                 Value::Tensor(twins.of(t))
             }
             Value::TensorList(l) => {
-                l.iter().for_each(|t| note(t.device()));
+                l.iter().for_each(&mut note);
                 Value::TensorList(l.iter().map(|t| twins.of(t)).collect())
             }
             Value::OptionalTensorList(l) => {
-                l.iter().flatten().for_each(|t| note(t.device()));
+                l.iter().flatten().for_each(&mut note);
                 let each = l.iter().map(|t| t.as_ref().map(|t| twins.of(t)));
                 Value::OptionalTensorList(each.collect())
             }
@@ -97,7 +99,7 @@ pub(crate) fn meta_arguments(args: &[Value]) -> (Vec<Value>, Device) {
         _ => None,
     });
     let values: Vec<Value> = values;
-    (values, explicit.or(device).unwrap_or(Device::CPU))
+    (values, numbered(explicit.or(device).unwrap_or(Device::CPU)))
 }
 
 /// Replaces device arguments by `meta`; for a factory also an omitted one.

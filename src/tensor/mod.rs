@@ -199,6 +199,15 @@ impl Derived {
     }
 }
 
+/// The device with its number: a GPU without one is the current one.
+pub(crate) fn numbered(device: Device) -> Device {
+    match device.kind {
+        #[cfg(feature = "cuda")]
+        DeviceType::Cuda => on_device::numbered(device),
+        _ => device,
+    }
+}
+
 impl Tensor {
     /// The general constructor; checks nothing.
     #[inline]
@@ -278,11 +287,7 @@ impl Tensor {
         if dtype.is_quantized() {
             return Err(kind::quantized_memory(dtype));
         }
-        #[cfg(feature = "cuda")]
-        let device = match device.kind {
-            DeviceType::Cuda => on_device::numbered(device),
-            _ => device,
-        };
+        let device = numbered(device);
         let bytes = layout::storage_bytes(dtype.size(), &sizes, &strides, 0);
         // sizes with a 0 among them need no memory, but their product must still not overflow
         if bytes == 0 {

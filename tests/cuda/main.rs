@@ -7,6 +7,7 @@
 
 mod compiled;
 mod kernels;
+mod products;
 
 use libloading::Library;
 use std::ffi::{CString, c_char};

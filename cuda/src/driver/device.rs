@@ -253,6 +253,11 @@ impl Device {
         Err(e)
     }
 
+    /// Makes its context the thread's, for a library that works in it.
+    pub(crate) fn make_current(&self) -> Result<(), DriverError> {
+        self.call("cuCtxSetCurrent", || CUresult::CUDA_SUCCESS)
+    }
+
     pub(super) fn launched(&self, kernel: &Arc<str>) {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         if recent.len() == RECENT {

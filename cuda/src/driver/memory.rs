@@ -69,7 +69,14 @@ impl Source for Driver {
 /// Memory of a device, given back when it is dropped.
 pub struct DeviceMemory {
     device: &'static Device,
-    block: Option<Block>,
+    held: Held,
+}
+
+enum Held {
+    /// The allocator's; `None` when it has been given back.
+    Block(Option<Block>),
+    /// Somebody else's.
+    Lent { address: u64, bytes: usize },
 }
 
 impl DeviceMemory {
@@ -81,21 +88,28 @@ impl DeviceMemory {
     pub fn new(stream: &Stream, bytes: usize) -> Result<DeviceMemory, AllocationError> {
         let device = stream.device();
         let block = device.allocator().allocate(bytes as u64, stream.id())?;
-        Ok(DeviceMemory { device, block: Some(block) })
+        Ok(DeviceMemory { device, held: Held::Block(Some(block)) })
     }
 
-    fn block(&self) -> &Block {
-        self.block.as_ref().expect("it is there until the drop")
+    /// A part of memory that somebody else keeps, until all work with it is queued.
+    pub fn lent(device: &'static Device, address: u64, bytes: usize) -> DeviceMemory {
+        DeviceMemory { device, held: Held::Lent { address, bytes } }
     }
 
     /// Where it is.
     pub fn address(&self) -> u64 {
-        self.block().address()
+        match &self.held {
+            Held::Block(block) => block.as_ref().map_or(0, Block::address),
+            Held::Lent { address, .. } => *address,
+        }
     }
 
     /// How many bytes it has.
     pub fn bytes(&self) -> usize {
-        self.block().bytes() as usize
+        match &self.held {
+            Held::Block(block) => block.as_ref().map_or(0, |b| b.bytes() as usize),
+            Held::Lent { bytes, .. } => *bytes,
+        }
     }
 
     /// Its device.
@@ -103,15 +117,19 @@ impl DeviceMemory {
         self.device
     }
 
-    /// Says that work on another stream uses it.
+    /// Says that work on another stream uses it. (Of what is lent, its owner has to.)
     pub fn record_stream(&self, stream: &Stream) {
-        self.device.allocator().record_stream(self.block(), stream.id());
+        if let Held::Block(Some(block)) = &self.held {
+            self.device.allocator().record_stream(block, stream.id());
+        }
     }
 }
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        if let Some(block) = self.block.take() {
+        if let Held::Block(held) = &mut self.held
+            && let Some(block) = held.take()
+        {
             self.device.allocator().free(block);
         }
     }

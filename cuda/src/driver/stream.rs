@@ -7,6 +7,7 @@ use crate::allocator::StreamId;
 use cudarc::driver::sys::{self, CUresult, CUstream_flags};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ffi::c_void;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -77,6 +78,17 @@ impl Stream {
 
     pub(super) fn raw(&self) -> sys::CUstream {
         self.queue.as_ref().map_or(std::ptr::null_mut(), |q| q.raw)
+    }
+
+    /// Its handle, for a library that queues work on it.
+    pub(crate) fn handle(&self) -> *mut c_void {
+        self.raw().cast()
+    }
+
+    /// Says that a library has queued work on it.
+    pub(crate) fn queued(&self, name: &str) -> Result<(), DriverError> {
+        self.device.launched(&Arc::from(name));
+        if self.device.is_blocking() { self.synchronize() } else { Ok(()) }
     }
 
     /// The device whose work it queues.

@@ -33,6 +33,7 @@
 
 mod body;
 mod mapping;
+mod numeric;
 mod reductions;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ mod values;
 mod writer;
 
 pub use mapping::{Mapping, Shape};
+pub(crate) use numeric::Numeric;
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{BufferId, Kernel, Schedule};
 use writer::Writer;
@@ -110,38 +112,6 @@ pub(crate) fn conversion(
     let v = types::widened(from, element);
     let value = types::narrowed(to, &values::cast(&v, from, to));
     (PRELUDE, types::element(to), types::element(from), value)
-}
-
-/// What a product of a dtype is written with.
-pub(crate) struct ProductTypes {
-    pub(crate) prelude: &'static str,
-    pub(crate) element: &'static str,
-    pub(crate) sum: &'static str,
-    pub(crate) fma: &'static str,
-    dtype: DType,
-}
-
-impl ProductTypes {
-    pub(crate) fn widened(&self, element: &str) -> String {
-        types::widened(self.dtype, element)
-    }
-
-    pub(crate) fn narrowed(&self, sum: &str) -> String {
-        types::narrowed(self.dtype, sum)
-    }
-}
-
-pub(crate) fn product_types(dtype: DType) -> Option<ProductTypes> {
-    let (sum, fma) = match dtype {
-        DType::F64 => ("double", "fma"),
-        DType::F32 | DType::F16 | DType::BF16 => ("float", "fmaf"),
-        // sums wrap, as their elements do
-        DType::I64 | DType::I32 | DType::I16 | DType::I8 | DType::U8 => {
-            ("long long", "multiply_add")
-        }
-        _ => return None,
-    };
-    Some(ProductTypes { prelude: PRELUDE, element: types::element(dtype), sum, fma, dtype })
 }
 
 /// How elements of a dtype are loaded, computed with and stored.

@@ -187,8 +187,11 @@ fn dropout_keeps_and_scales() {
 fn kernels_have_enough_registers() {
     for distribution in [Distribution::Normal(0.0, 1.0), Distribution::Cauchy(0.0, 1.0)] {
         for dtype in [DType::BF16, DType::F64] {
-            crate::testing::assert_no_spills(&distribution.text(dtype).expect("a program"));
+            crate::testing::assert_no_spills(
+                &distribution.text(dtype).expect("a program"),
+                &format!("{distribution:?} {dtype}"),
+            );
         }
     }
-    crate::testing::assert_no_spills(&dropout_text(DType::F16));
+    crate::testing::assert_no_spills(&dropout_text(DType::F16), "dropout");
 }

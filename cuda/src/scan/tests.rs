@@ -135,7 +135,10 @@ fn nothing_and_infinity_have_logarithms_of_sums() {
 fn kernels_have_enough_registers() {
     for running in [Running::Sum, Running::Largest, Running::LogSumExp] {
         for dtype in [DType::BF16, DType::F64] {
-            crate::testing::assert_no_spills(&text(running, dtype).expect("it has scans"));
+            crate::testing::assert_no_spills(
+                &text(running, dtype).expect("it has scans"),
+                &dtype.to_string(),
+            );
         }
     }
 }

@@ -140,6 +140,6 @@ fn one_element_is_chosen() {
 #[test]
 fn kernels_have_enough_registers() {
     for dtype in [DType::U8, DType::F16, DType::F32, DType::F64] {
-        crate::testing::assert_no_spills(&text(dtype));
+        crate::testing::assert_no_spills(&text(dtype), &dtype.to_string());
     }
 }

@@ -115,6 +115,6 @@ fn constants_stay_constant() {
 #[test]
 fn kernels_have_enough_registers() {
     for dtype in [DType::BF16, DType::F64] {
-        crate::testing::assert_no_spills(&text(dtype));
+        crate::testing::assert_no_spills(&text(dtype), &dtype.to_string());
     }
 }

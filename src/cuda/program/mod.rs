@@ -2,28 +2,31 @@
 //! and queued as one graph.
 //!
 //! What a run needs of memory beside its operands is one block, its *room*: the arena, what kernels
-//! have for themselves, the status, and the numbers of operands that are on the CPU.
+//! have for themselves, the status, the numbers of operands that are on the CPU, and a workspace for
+//! products and convolutions.
 
 mod recorded;
 
 use super::copy::{driver, program};
+use super::steps::externs;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use crate::tensor::on_device::gpu;
+use crate::tensor::storage::Storage;
 pub(super) use recorded::forget_pools;
 use recorded::{Recorded, Turn};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use straightline_catalog::{Arg, DType, Device, Dims, Effects, Op};
+use straightline_catalog::{Arg, DType, Device, Dims, Effects, Op, layout};
 use straightline_cuda::allocator::StreamId;
 use straightline_cuda::copies::{self, Strided};
 use straightline_cuda::driver::{Argument, DeviceMemory, Function, Launch, Stream};
 use straightline_cuda::emit::{self, EmitError, Emitted, Numbers};
-use straightline_cuda::products::{self, Matrices, Product};
+use straightline_cuda::products::Workspace;
 use straightline_cuda::programs;
 use straightline_passes::schedule::loops::{
-    Activation, BufferId, BufferKind, BufferView, Extern, Matmul, Schedule, Step,
+    BufferId, BufferKind, BufferView, Extern, Schedule, Step,
 };
 
 /// What calls an operator.
@@ -55,8 +58,8 @@ pub(crate) enum Unsupported {
 enum Work {
     /// One of the program's kernels.
     Kernel(usize),
-    /// A product of the schedule's step.
-    Product,
+    /// A product or a convolution of the schedule's step.
+    Own,
     /// A call of the schedule's step.
     Call(Call),
 }
@@ -115,6 +118,7 @@ struct Layout {
     scratch: usize,
     status: usize,
     numbers: usize,
+    workspace: usize,
     bytes: usize,
 }
 
@@ -145,7 +149,7 @@ impl Program {
                     kernels += 1;
                     Work::Kernel(kernels - 1)
                 }
-                Step::Extern(Extern::Matmul(m)) if is_product(m) => Work::Product,
+                Step::Extern(step) if externs::serves(step) => Work::Own,
                 Step::Extern(Extern::Matmul(_)) => return Err(unsupported("matmul")),
                 Step::Extern(Extern::Convolution(_)) => return Err(unsupported("convolution")),
                 Step::Extern(Extern::Op { op, .. }) => {
@@ -158,7 +162,7 @@ impl Program {
         let scratch = kernels.iter().map(|k| k.shape.scratch_bytes).max().unwrap_or(0) as usize;
         let fails = kernels.iter().any(|k| k.fails);
         let once = work.iter().zip(&schedule.steps).any(|(work, step)| is_made_anew(work, step));
-        let alone = matches!(&work[..], [] | [Work::Kernel(_) | Work::Product]);
+        let alone = matches!(&work[..], [] | [Work::Kernel(_) | Work::Own]);
         let recorded = Recorded::new(record && !once && !alone);
         let loaded = Mutex::default();
         Ok(Program { schedule, text, kernels, work, scratch, fails, loaded, recorded })
@@ -204,6 +208,10 @@ impl Program {
             constants: &loaded.constants,
         };
         let turn = self.recorded.turn(&stream, &places);
+        if !matches!(turn, Turn::Replay(_)) {
+            places.layout = self.with_workspace(&stream, &places)?;
+        }
+        let layout = places.layout;
         let pool = match &turn {
             Turn::Replay(found) => Some(found.pool.clone()),
             Turn::Record(_) => Some(recorded::pool(&stream)?),
@@ -230,11 +238,10 @@ impl Program {
                 unsafe { stream.to_device(*place, from, bytes) }.map_err(driver)?;
             }
         }
-        let tensors = Tensors { device, operands, room: room.as_ref() };
         let graph = match (turn, &pool) {
             (Turn::Replay(found), _) => Some(found),
             (Turn::Record(key), Some(pool)) => {
-                let queue = |on: &Stream| self.queue(on, &loaded, &places, &tensors);
+                let queue = |on: &Stream| self.queue(on, &loaded, &places, device);
                 self.recorded.record(pool.clone(), key, &self.name(), room.clone(), queue)
             }
             _ => None,
@@ -245,7 +252,7 @@ impl Program {
             // and constants are as long there as this is.
             unsafe { found.graph.launch(&stream) }.map_err(driver)?;
         } else {
-            self.queue(&stream, &loaded, &places, &tensors)?;
+            self.queue(&stream, &loaded, &places, device)?;
         }
         let failed = if self.fails { self.failure(&stream, &places)? } else { None };
         let mut wait = false;
@@ -274,16 +281,35 @@ impl Program {
         let scratch = up(self.schedule.arena_bytes);
         let status = scratch + up(self.scratch);
         let behind = status + if self.fails { ALIGNMENT } else { 0 };
-        Layout { scratch, status, numbers: behind, bytes: behind + numbers * NUMBER_BYTES }
+        let end = behind + numbers * NUMBER_BYTES;
+        Layout { scratch, status, numbers: behind, workspace: end, bytes: end }
     }
 
-    /// Queues all steps; `tensors` are for calls, which work on the current stream.
+    /// A layout with room for what products and convolutions want. That depends on where operands are:
+    /// `places` have all addresses but the room's, which is as aligned as can be.
+    fn with_workspace(&self, stream: &Stream, places: &Places<'_>) -> Result<Layout> {
+        let mut wanted = 0;
+        for (work, step) in self.work.iter().zip(&self.schedule.steps) {
+            if let (Work::Own, Step::Extern(step)) = (work, step) {
+                let address = |id| self.address(places, id);
+                wanted = externs::workspace_bytes(stream.device(), step, &address)?.max(wanted);
+            }
+        }
+        let layout = places.layout;
+        if wanted == 0 {
+            return Ok(layout);
+        }
+        let workspace = layout.bytes.next_multiple_of(ALIGNMENT);
+        Ok(Layout { workspace, bytes: workspace + wanted, ..layout })
+    }
+
+    /// Queues all steps. The stream is the thread's current one.
     fn queue(
         &self,
         stream: &Stream,
         loaded: &Loaded,
         places: &Places<'_>,
-        tensors: &Tensors<'_>,
+        device: Device,
     ) -> Result<()> {
         if self.fails {
             let status = places.room + places.layout.status as u64;
@@ -295,14 +321,17 @@ impl Program {
                 (Work::Kernel(i), _) => {
                     self.launch(stream, &self.kernels[*i], &loaded.functions[*i], places)?;
                 }
-                (Work::Product, Step::Extern(Extern::Matmul(m))) => {
-                    for product in products_of(m, &|id| self.address(places, id)) {
-                        // SAFETY: as for kernels.
-                        unsafe { products::product(stream, &product) }.map_err(program)?;
-                    }
+                (Work::Own, Step::Extern(step)) => {
+                    let Layout { workspace, bytes, .. } = places.layout;
+                    let address = places.room + workspace as u64;
+                    let workspace = Workspace { address, bytes: bytes - workspace };
+                    // SAFETY: as for kernels.
+                    unsafe {
+                        externs::queue(stream, step, &|id| self.address(places, id), workspace)
+                    }?;
                 }
                 (Work::Call(call), Step::Extern(step)) => {
-                    self.call(stream, call, step, places, tensors)?;
+                    self.call(stream, call, step, places, device)?;
                 }
                 _ => {}
             }
@@ -366,11 +395,11 @@ impl Program {
         call: &Call,
         step: &Extern,
         places: &Places<'_>,
-        tensors: &Tensors<'_>,
+        device: Device,
     ) -> Result<()> {
         let Extern::Op { args, inputs, outputs, unread, .. } = step else { return Ok(()) };
         let given =
-            inputs.iter().map(|v| self.tensor(v, places, tensors)).collect::<Result<Vec<_>>>()?;
+            inputs.iter().map(|v| self.tensor(v, places, device)).collect::<Result<Vec<_>>>()?;
         let Some(results) = (call.run)(args, &given)? else { return Ok(()) };
         ensure_compile!(
             results.len() == outputs.len(),
@@ -391,9 +420,9 @@ impl Program {
                 continue;
             }
             let there = result.resolved()?;
-            let there = match there.device() == tensors.device {
+            let there = match there.device() == device {
                 true => there,
-                false => there.to_device(tensors.device)?,
+                false => there.to_device(device)?,
             };
             let _held = there.read()?;
             let begin = self.address(places, out.buffer);
@@ -410,41 +439,16 @@ impl Program {
         Ok(())
     }
 
-    /// A tensor over an operand's memory.
-    fn tensor(
-        &self,
-        view: &BufferView,
-        places: &Places<'_>,
-        tensors: &Tensors<'_>,
-    ) -> Result<Tensor> {
-        let within = |t: &Tensor, behind: i64| {
-            let offset = (t.byte_offset() + behind) / view.dtype.size() as i64 + view.offset;
-            let storage = t.storage().clone();
-            Tensor::build(storage, view.dtype, t.device(), &view.sizes, &view.strides, offset)
-        };
-        let Operands { inputs, parameters, outputs } = tensors.operands;
-        let missing = || Error::runtime("a call of an operator without its memory");
-        Ok(match &self.schedule.buffer(view.buffer).kind {
-            BufferKind::Input(i) => within(inputs[*i as usize], 0),
-            BufferKind::Parameter(i) => within(parameters[*i as usize], 0),
-            BufferKind::Output(o) => within(&outputs[*o as usize], 0),
-            BufferKind::Arena { offset } => {
-                within(tensors.room.ok_or_else(missing)?, *offset as i64)
-            }
-            BufferKind::Within { output, offset } => {
-                within(&outputs[*output as usize], *offset as i64)
-            }
-            // a copy, since nobody has a tensor over it
-            BufferKind::Constant(bytes) => {
-                let whole = bytes_on(tensors.device, bytes.len())?;
-                let from = self.address(places, view.buffer);
-                let stream = gpu(tensors.device)?.current_stream();
-                // SAFETY: both have as many bytes.
-                unsafe { stream.copy(whole.device_address()?, from, bytes.len()) }
-                    .map_err(driver)?;
-                within(&whole, 0)
-            }
-        })
+    /// A tensor over an operand's memory, which is lent to it: the operand itself may be held for
+    /// writing. Kernels of this crate keep no tensor.
+    fn tensor(&self, view: &BufferView, places: &Places<'_>, device: Device) -> Result<Tensor> {
+        let size = view.dtype.size();
+        let begin = self.address(places, view.buffer);
+        let first = begin.wrapping_add_signed(view.offset * size as i64);
+        let bytes = layout::storage_bytes(size, &view.sizes, &view.strides, 0);
+        let memory = DeviceMemory::lent(gpu(device)?, first, bytes);
+        let storage = Storage::elsewhere(bytes, Box::new(memory))?;
+        Ok(Tensor::build(storage, view.dtype, device, &view.sizes, &view.strides, 0))
     }
 
     /// Waits for the work, and reads what its kernels have found wrong.
@@ -498,13 +502,6 @@ impl Program {
     }
 }
 
-/// What calls of operators are given.
-struct Tensors<'a> {
-    device: Device,
-    operands: Operands<'a>,
-    room: Option<&'a Tensor>,
-}
-
 /// Whether a step has to be queued at each run: what it does may differ, or is not this crate's.
 fn is_made_anew(work: &Work, step: &Step) -> bool {
     let (Work::Call(call), Step::Extern(Extern::Op { op, args, .. })) = (work, step) else {
@@ -522,43 +519,4 @@ fn bytes_on(device: Device, bytes: usize) -> Result<Tensor> {
 
 fn memory(stream: &Stream, device: Device, bytes: usize) -> Result<DeviceMemory> {
     DeviceMemory::new(stream, bytes).map_err(|e| Error::runtime(format!("`{device}`: {e}")))
-}
-
-/// Whether products are launched for it.
-fn is_product(m: &Matmul) -> bool {
-    let alone = m.bias.is_none() && m.residual.is_none() && m.activation == Activation::None;
-    let one = [m.a.dtype, m.b.dtype].iter().all(|d| *d == m.out.dtype);
-    alone && one && products::computes(m.out.dtype) && m.out.sizes.len() >= 2
-}
-
-/// The products of a step: one for each index of the leading dimensions but the last of them.
-fn products_of(m: &Matmul, address: &dyn Fn(BufferId) -> u64) -> Vec<Product> {
-    let rank = m.out.sizes.len();
-    let outer = &m.out.sizes[..rank.saturating_sub(3)];
-    let batch = if rank >= 3 { m.out.sizes[rank - 3] } else { 1 };
-    let (rows, cols) = (m.out.sizes[rank - 2], m.out.sizes[rank - 1]);
-    let inner = m.a.sizes.last().copied().unwrap_or_default();
-    let count: i64 = outer.iter().product();
-    let product = |i: i64| {
-        let matrices = |v: &BufferView| {
-            // operands may lack leading dimensions
-            let lead = v.strides.len().saturating_sub(2);
-            let stride = |d: usize| {
-                let missing = rank - 2 - lead;
-                if d < missing { 0 } else { v.strides[d - missing] }
-            };
-            let (mut rest, mut at) = (i, v.offset);
-            for d in (0..outer.len()).rev() {
-                at += rest % outer[d] * stride(d);
-                rest /= outer[d];
-            }
-            let size = v.dtype.size() as i64;
-            let first = address(v.buffer).wrapping_add_signed(at * size);
-            let of_batch = if rank >= 3 { stride(rank - 3) } else { 0 };
-            Matrices { address: first, strides: [of_batch, v.strides[lead], v.strides[lead + 1]] }
-        };
-        let (a, b, c) = (matrices(&m.a), matrices(&m.b), matrices(&m.out));
-        Product { dtype: m.out.dtype, batch, sizes: [rows, cols, inner], a, b, c }
-    };
-    (0..count).map(product).collect()
 }

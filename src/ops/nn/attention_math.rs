@@ -112,21 +112,13 @@ pub(crate) fn attention_math(
     Ok((cast(&out, dtype)?, cast(&weights, dtype)?))
 }
 
-/// The gradients of query, key and value, as (batch, head, position, feature) over (batch,
-/// position, head, feature).
-#[allow(clippy::too_many_arguments)] // the schema's own
-pub(crate) fn flash_attention_backward(
-    grad: &Tensor,
-    q: &Tensor,
-    k: &Tensor,
-    v: &Tensor,
-    out: &Tensor,
+/// What the gradients of the fused kernel refuse.
+pub(crate) fn check_flash_backward(
+    [grad, q, k, v, out]: [&Tensor; 5],
     logsumexp: &Tensor,
     dropout: f64,
-    causal: bool,
     mask: Option<&Tensor>,
-    scale: Option<f64>,
-) -> Result<(Tensor, Tensor, Tensor)> {
+) -> Result<()> {
     check_flash(q, k, v, mask, dropout)?;
     ensure_dtype!(
         grad.dtype() == q.dtype(),
@@ -144,12 +136,32 @@ pub(crate) fn flash_attention_backward(
         out.sizes(),
         logsumexp.sizes()
     );
-    let (dtype, wide) = (q.dtype(), q.dtype().opmath());
+    let wide = q.dtype().opmath();
     ensure_dtype!(
         logsumexp.dtype() == wide,
         "expected scalar type {wide} but found {}",
         logsumexp.dtype()
     );
+    Ok(())
+}
+
+/// The gradients of query, key and value, as (batch, head, position, feature) over (batch,
+/// position, head, feature).
+#[allow(clippy::too_many_arguments)] // the schema's own
+pub(crate) fn flash_attention_backward(
+    grad: &Tensor,
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    out: &Tensor,
+    logsumexp: &Tensor,
+    dropout: f64,
+    causal: bool,
+    mask: Option<&Tensor>,
+    scale: Option<f64>,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    check_flash_backward([grad, q, k, v, out], logsumexp, dropout, mask)?;
+    let (dtype, wide) = (q.dtype(), q.dtype().opmath());
     let (heads, kv_heads) = (q.sizes()[1], k.sizes()[1]);
     let scale = Scalar::Float(scale.unwrap_or(1.0 / (q.sizes()[3] as f64).sqrt()));
     let (qw, gw, ow) = (cast(q, wide)?, cast(grad, wide)?, cast(out, wide)?);

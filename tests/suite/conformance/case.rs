@@ -44,6 +44,8 @@ pub(crate) struct Case {
     pub(crate) given: Vec<Given>,
     /// Whether storages hold the recorded elements in reverse.
     reversed: bool,
+    /// Where its tensors have been moved to.
+    device: Option<Device>,
     pub(crate) json: Json,
 }
 
@@ -184,7 +186,11 @@ impl Case {
     /// The same call on tensors of their own, which hold what was recorded; or, `reversed`, each
     /// storage the recorded elements from the last to the first.
     pub(crate) fn again(&self, reversed: bool) -> Result<Case, Skip> {
-        Case::read(self.json.clone(), reversed)
+        let case = Case::read(self.json.clone(), reversed)?;
+        match self.device {
+            Some(device) => case.moved(device).map_err(|e| e.to_string()),
+            None => Ok(case),
+        }
     }
 
     fn read(json: Json, reversed: bool) -> Result<Case, Skip> {
@@ -196,6 +202,7 @@ impl Case {
             paths: Vec::new(),
             given: Vec::new(),
             reversed,
+            device: None,
             json: Json::Null,
         };
         let positional = json["args"].as_array().cloned().unwrap_or_default();
@@ -212,8 +219,14 @@ impl Case {
         Ok(case)
     }
 
+    /// Whether they have been.
+    pub(crate) fn is_moved(&self) -> bool {
+        self.device.is_some()
+    }
+
     /// The same call on tensors of another device, which lie in memory alike.
     pub(crate) fn moved(mut self, device: Device) -> straightline::Result<Case> {
+        self.device = Some(device);
         let mut rows: Vec<(String, Tensor)> = Vec::new();
         for g in &mut self.given {
             let known =

@@ -29,6 +29,7 @@ impl Skips {
             Mode::Compiled => &["compiled", "all"],
             // calls, whichever device they are on
             Mode::Cuda => &["cuda", "eager", "all"],
+            Mode::CudaCompiled => &["cuda", "compiled", "all"],
         };
         self.0.lines().filter(|l| !l.starts_with('#') && !l.trim().is_empty()).find_map(|l| {
             let mut parts = l.splitn(4, '\t');
@@ -104,13 +105,15 @@ impl Report<'_> {
         let tally = self.operators.entry(op).or_default();
         let case = match Case::parse(line) {
             Ok(case) => match mode {
-                Mode::Cuda => match case.moved(Device::new(DeviceType::Cuda)) {
-                    Ok(case) => case,
-                    Err(e) => {
-                        tally.failures.push((start(line), format!("can not be moved: {e}")));
-                        return;
+                Mode::Cuda | Mode::CudaCompiled => {
+                    match case.moved(Device::new(DeviceType::Cuda)) {
+                        Ok(case) => case,
+                        Err(e) => {
+                            tally.failures.push((start(line), format!("can not be moved: {e}")));
+                            return;
+                        }
                     }
-                },
+                }
                 _ => case,
             },
             Err(why) => {

@@ -1,6 +1,6 @@
 //! One case in one mode.
 
-use super::case::{Case, geometry, text};
+use super::case::{Case, bytes, geometry, text};
 use super::compare::{self, Level, Tolerance};
 use super::double;
 use super::grads;
@@ -22,6 +22,9 @@ pub(crate) enum Mode {
     /// The boxed call on tensors of the first GPU.
     #[allow(dead_code, reason = "the tool runs it: the suite is for machines without one")]
     Cuda,
+    /// Captured and compiled for the first GPU; called often enough to be recorded as a graph.
+    #[allow(dead_code, reason = "as above")]
+    CudaCompiled,
 }
 
 /// The arguments without data, and the tensors among them in the order of [`Case::given`].
@@ -74,6 +77,10 @@ pub(crate) fn run(case: &Case, mode: Mode) -> Result<(), String> {
         }
         Mode::Compiled => compiled(case),
         // the case is one of that device then
+        Mode::CudaCompiled => {
+            compiled(case)?;
+            repeated(case)
+        }
         Mode::Cuda => eager(case).map_err(|e| e.to_string()).and_then(|o| recorded(case, &o)),
     }
 }
@@ -172,18 +179,42 @@ fn compiled(case: &Case) -> Result<(), String> {
     recorded(case, &outs)?;
     other_elements(case, &f).map_err(|e| format!("a replay on other elements: {e}"))?;
     let again = case.again(false)?;
-    replay(|| f(&again.tensors()))
+    replay(case, || f(&again.tensors()))
         .and_then(|outs| recorded(&again, &outs?))
         .map_err(|e| format!("a replay: {e}"))
 }
 
-/// What a call of a compiled function gives; an error where it is no replay.
+/// Replays on the same tensors, again and again, where nothing is written.
+fn repeated(case: &Case) -> Result<(), String> {
+    let op = operator(&case.op).map_err(|e| e.to_string())?;
+    if op.schema().is_none_or(|s| s.args.iter().any(|a| a.is_write())) {
+        return Ok(());
+    }
+    // some move statistics, whatever the schema says
+    let once = case.again(false)?;
+    let ran = eager(&once);
+    let kept = once.given.iter().all(|g| bytes(&g.row).is_ok_and(|now| now == g.held));
+    if ran.is_err() || !kept {
+        return Ok(());
+    }
+    let f = function(case).map_err(|e| e.to_string())?;
+    for i in 0..5 {
+        let outs = f(&case.tensors()).map_err(|e| e.to_string())?;
+        recorded(case, &outs).map_err(|e| format!("replay {i} on the same tensors: {e}"))?;
+    }
+    Ok(())
+}
+
+/// What a call of a compiled function gives; an error where it is no replay. (On a GPU an operator
+/// without a kernel there is called.)
 fn replay(
+    case: &Case,
     call: impl FnOnce() -> straightline::Result<Vec<Value>>,
 ) -> Result<Result<Vec<Value>, String>, String> {
     let before = call_count();
     let outs = call();
     match call_count() - before {
+        _ if case.is_moved() => Ok(outs.map_err(|e| e.to_string())),
         0 => Ok(outs.map_err(|e| e.to_string())),
         n => Err(format!("it entered the dispatcher {n} times")),
     }
@@ -203,7 +234,7 @@ fn other_elements(
     if op.tags().contains(&"dynamic_output_shape") {
         f(&case.again(true)?.tensors()).map_err(|e| e.to_string())?;
     }
-    let got = replay(|| f(&compiled.tensors()))??;
+    let got = replay(case, || f(&compiled.tensors()))??;
     if case.json["nondeterministic"] == true {
         return Ok(());
     }
@@ -236,7 +267,9 @@ pub(crate) fn run_error(case: &Case, mode: Mode) -> Result<(), String> {
         Mode::Meta => on_meta(case)
             .and_then(|(mut stack, _)| operator(&case.op)?.call_boxed(&mut stack))
             .err(),
-        Mode::Compiled => function(case).and_then(|f| f(&case.tensors())).err(),
+        Mode::Compiled | Mode::CudaCompiled => {
+            function(case).and_then(|f| f(&case.tensors())).err()
+        }
     }));
     match outcome {
         Ok(Some(e)) if e.op().is_none() || e.location().is_none() => {
@@ -263,7 +296,7 @@ pub(crate) fn run_case(case: &Case, mode: Mode) -> Result<(), String> {
         return run_error(case, mode);
     }
     let run = || match case.json["grads"].is_object() {
-        true if mode == Mode::Compiled => grads::compiled(case),
+        true if matches!(mode, Mode::Compiled | Mode::CudaCompiled) => grads::compiled(case),
         true => grads::eager(case),
         false => run(case, mode),
     };

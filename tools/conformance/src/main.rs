@@ -1,7 +1,7 @@
 //! Compares the operators with PyTorch's own answers:
 //!
 //! ```text
-//! cargo run --release -p straightline-conformance -- FILE.jsonl.gz... [--mode eager|compiled|meta|cuda] [--op PATTERN] [--json]
+//! cargo run --release -p straightline-conformance -- FILE.jsonl.gz... [--mode eager|compiled|meta|cuda|cuda-compiled] [--op PATTERN] [--json]
 //! cargo run --release -p straightline-conformance -- --training FOLDER
 //! cargo run --release -p straightline-conformance -- --programs FOLDER [--grads]
 //! ```
@@ -104,6 +104,8 @@ enum Modes {
     Meta,
     /// Eagerly on the first GPU.
     Cuda,
+    /// Compiled for the first GPU, and replayed.
+    CudaCompiled,
 }
 
 fn main() -> ExitCode {
@@ -119,6 +121,7 @@ fn main() -> ExitCode {
         Modes::Compiled => Mode::Compiled,
         Modes::Meta => Mode::Meta,
         Modes::Cuda => Mode::Cuda,
+        Modes::CudaCompiled => Mode::CudaCompiled,
     };
     let skips = match &options.skips {
         None => Ok(include_str!("../../../tests/suite/conformance/skips.txt").to_string()),
@@ -223,6 +226,7 @@ fn to_json(report: &Report<'_>, mode: Modes) -> serde_json::Value {
         Modes::Compiled => "compiled",
         Modes::Meta => "meta",
         Modes::Cuda => "cuda",
+        Modes::CudaCompiled => "cuda-compiled",
     };
     json!({
         "mode": mode,
