@@ -232,3 +232,45 @@ fn compiled_code_sorts_and_compacts() -> Result<()> {
     }
     Ok(())
 }
+
+/// As many places as are sorted, some of them of several rows: sums are the CPU's to the bit, and of what is
+/// put the last one stays.
+#[test]
+fn many_rows_go_to_their_places() -> Result<()> {
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
+    let n = 300i64;
+    let index = Tensor::arange(n)?.mul(7919)?.remainder(40)?;
+    let (x, rows) = (numbers(&[40, 5], false)?, numbers(&[n, 5], false)?);
+    let columns = numbers(&[5, n], false)?;
+    let of = |device: Device| -> Result<Vec<Tensor>> {
+        let (x, rows, columns, index) = (
+            x.to_device(device)?,
+            rows.to_device(device)?,
+            columns.to_device(device)?,
+            index.to_device(device)?,
+        );
+        let wide = aten::expand(&index, &[5, n], false)?;
+        let turned = x.transpose(0, 1)?;
+        let pair = [Some(index.clone()), Some(index.remainder(5)?)];
+        let flat = rows.select(1, 2)?;
+        let negative = [Some(index.sub(40)?)];
+        Ok(vec![
+            aten::index_add(&x, 0, &index, &rows, Scalar::Float(0.5))?,
+            aten::index_add(&turned, 1, &index, &columns, Scalar::Int(1))?,
+            aten::index_copy(&x, 0, &index, &rows)?,
+            aten::scatter_add(&turned, 1, &wide, &columns)?,
+            aten::scatter_src(&turned, 1, &wide, &columns)?,
+            aten::index_put(&x, &negative, &rows, true)?,
+            aten::index_put(&x, &pair, &flat, false)?,
+            aten::index_put(&x, &pair, &flat, true)?,
+        ])
+    };
+    for (i, (got, want)) in of(gpu)?.iter().zip(of(Device::CPU)?).enumerate() {
+        assert_eq!(got.strides(), want.strides(), "{i}");
+        assert_eq!(got.to_vec::<f32>()?, want.to_vec::<f32>()?, "{i}");
+    }
+    let beyond = index.add(1)?.to_device(gpu)?;
+    let e = aten::index_add(&x.to_device(gpu)?, 0, &beyond, &rows.to_device(gpu)?, Scalar::Int(1));
+    assert!(e.unwrap_err().to_string().contains("out of range"));
+    Ok(())
+}
