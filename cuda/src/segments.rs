@@ -49,8 +49,7 @@ pub unsafe fn sums(
     if segments * width == 0 {
         return Ok(());
     }
-    let functions =
-        programs::functions(stream.device(), &text(dtype), &["by_threads", "by_blocks"])?;
+    let functions = programs::functions(stream.device(), &text(dtype), &KERNELS)?;
     let (which, blocks) = match width >= WIDE {
         true => (0, (segments * width + i64::from(THREADS) - 1) / i64::from(THREADS)),
         false => (1, segments * width),
@@ -64,6 +63,46 @@ pub unsafe fn sums(
     unsafe { functions[which].launch(stream, launch, &arguments)? };
     Ok(())
 }
+
+/// Queues rows of `width` elements into the rows of `out` that their keys say, added to what is there or put in
+/// its place: `keys` (of `i64`) are in ascending order, and row `order[i]` goes to `out`'s row `keys[i]`. Of rows
+/// with one key the sum is taken in their order, or the last one is put.
+///
+/// # Safety
+///
+/// The addresses lead to `count` keys, as many places of rows, the rows and a result that has all of the keys'
+/// rows, memory of the stream's device until it has come so far; nothing overlaps the result.
+///
+/// # Errors
+///
+/// [`ProgramError`].
+///
+/// # Panics
+///
+/// If [`adds`] says no.
+pub unsafe fn rows_into(
+    stream: &Stream,
+    dtype: DType,
+    add: bool,
+    [count, width]: [i64; 2],
+    [source, order, keys, out]: [u64; 4],
+) -> Result<(), ProgramError> {
+    if count * width == 0 {
+        return Ok(());
+    }
+    let functions = programs::functions(stream.device(), &text(dtype), &KERNELS)?;
+    let blocks = (count * width + i64::from(THREADS) - 1) / i64::from(THREADS);
+    let blocks = [blocks.min(BLOCKS) as u32, 1, 1];
+    let launch = Launch { blocks, threads: [THREADS, 1, 1], shared_bytes: 0 };
+    let addresses = [source, order, keys, out].map(Argument::Pointer);
+    let numbers = [count, width];
+    let arguments = [&addresses[..], &[Argument::Numbers(&numbers)]].concat();
+    // SAFETY: the arguments are the kernel's, and the caller's contract.
+    unsafe { functions[if add { 2 } else { 3 }].launch(stream, launch, &arguments)? };
+    Ok(())
+}
+
+const KERNELS: [&str; 4] = ["by_threads", "by_blocks", "add_rows", "put_rows"];
 
 fn text(dtype: DType) -> String {
     let head = elements::head(dtype).expect("there are sums of the dtype");
@@ -97,6 +136,25 @@ extern \"C\" __global__ void __launch_bounds__({THREADS}) by_blocks(const Elemen
         if (threadIdx.x == 0) out[i] = element_of((Value)sum);
     }}
 }}
+extern \"C\" __global__ void add_rows(const Element* source, const long long* order, const long long* keys, Element* out, const Segments s) {{
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < s.count * s.width; i += step) {{
+        long long j = i / s.width;
+        const long long column = i % s.width, key = keys[j];
+        if (j && keys[j - 1] == key) continue;
+        Sum sum = (Sum)value_of(out[key * s.width + column]);
+        for (; j < s.count && keys[j] == key; j++) sum += (Sum)value_of(source[order[j] * s.width + column]);
+        out[key * s.width + column] = element_of((Value)sum);
+    }}
+}}
+extern \"C\" __global__ void put_rows(const Element* source, const long long* order, const long long* keys, Element* out, const Segments s) {{
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < s.count * s.width; i += step) {{
+        const long long j = i / s.width, column = i % s.width, key = keys[j];
+        if (j + 1 < s.count && keys[j + 1] == key) continue;
+        out[key * s.width + column] = source[order[j] * s.width + column];
+    }}
+}}
 "
     )
 }
@@ -105,6 +163,35 @@ extern \"C\" __global__ void __launch_bounds__({THREADS}) by_blocks(const Elemen
 mod tests {
     use super::*;
     use crate::testing::{given, numbers, room, stream, taken};
+
+    #[test]
+    fn rows_are_added_or_put_where_their_keys_say() {
+        let Some(stream) = stream() else { return };
+        let (count, width, rows) = (900i64, 3i64, 50usize);
+        let keys: Vec<i64> = numbers(5).take(count as usize).map(|x| (x % 50) as i64).collect();
+        let mut order: Vec<i64> = (0..count).collect();
+        order.sort_by_key(|i| keys[*i as usize]);
+        let sorted: Vec<i64> = order.iter().map(|i| keys[*i as usize]).collect();
+        let all: Vec<f64> =
+            numbers(6).take((count * width) as usize).map(|x| (x % 100) as f64).collect();
+        for add in [true, false] {
+            let places = [given(&stream, &all), given(&stream, &[1.0f64; 150])];
+            let (of_order, of_keys) = (given(&stream, &order), given(&stream, &sorted));
+            let [source, out] = [0, 1].map(|i: usize| places[i].address());
+            let addresses = [source, of_order.address(), of_keys.address(), out];
+            // SAFETY: there are so many.
+            unsafe { rows_into(&stream, DType::F64, add, [count, width], addresses) }
+                .expect("it is queued");
+            let mut want = vec![1.0; rows * 3];
+            for (i, key) in keys.iter().enumerate() {
+                for c in 0..3 {
+                    let (to, v) = (&mut want[*key as usize * 3 + c], all[i * 3 + c]);
+                    *to = if add { *to + v } else { v };
+                }
+            }
+            assert_eq!(taken::<f64>(&stream, &places[1], rows * 3), want, "{add}");
+        }
+    }
 
     #[test]
     fn sums_are_those_of_the_rows_of_each_segment() {

@@ -3,7 +3,7 @@
 use super::gpu;
 use straightline::ops::aten;
 use straightline::{
-    DType, Device, Generator, Result, Scalar, Tensor, assert_close, manual_seed, tensor,
+    DType, Device, Generator, Result, Scalar, Tensor, assert_close, compile, manual_seed, tensor,
 };
 
 /// Numbers with equal ones among them, and NaN if it is asked for.
@@ -187,5 +187,90 @@ fn distributions_permutations_and_choices() -> Result<()> {
     assert_eq!(two, [1, 3]);
     let e = weights.neg()?.multinomial(2, true).unwrap_err();
     assert!(e.to_string().contains("probability"), "{e}");
+    Ok(())
+}
+
+#[test]
+fn compiled_code_draws_what_eager_code_draws() -> Result<()> {
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
+    let f = |x: &Tensor| {
+        let noise = aten::rand_like(x, None, None, None, None, None)?;
+        let dropped = aten::dropout(&x.add(&noise)?, 0.5, true)?;
+        let (fused, mask) = aten::native_dropout(&dropped, 0.25, Some(true))?;
+        let normal = aten::randn_like(x, None, None, None, None, None)?.mul(&mask)?;
+        fused.add(&normal)?.add(&aten::bernoulli(&noise, None)?)?.add(&noise.normal_(0.0, 1.0)?)
+    };
+    let x = numbers(&[7, 60], false)?.to_device(gpu)?;
+    let draw = |f: &dyn Fn(&Tensor) -> Result<Tensor>| -> Result<[Vec<f32>; 2]> {
+        manual_seed(9);
+        Ok([f(&x)?.to_vec()?, f(&x)?.to_vec()?])
+    };
+    let want = draw(&|x| f(x))?;
+    assert_ne!(want[0], want[1]);
+    let compiled = compile(f);
+    compiled.call(&x)?;
+    let got = draw(&|x| compiled.call(x))?;
+    for (got, want) in got.iter().zip(&want) {
+        for (got, want) in got.iter().zip(want) {
+            assert!((got - want).abs() < 1e-5, "{got} {want}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn compiled_code_sorts_and_compacts() -> Result<()> {
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
+    let f = |x: &Tensor| {
+        let (sorted, _) = aten::sort_stable(x, Some(true), -1, true)?;
+        aten::cumsum(&sorted.exp()?, 1, None)?.log()
+    };
+    let x = numbers(&[3, 50], false)?;
+    let compiled = compile(f);
+    for _ in 0..3 {
+        same(&compiled.call(&x.to_device(gpu)?)?, &f(&x)?)?;
+    }
+    Ok(())
+}
+
+/// As many places as are sorted, some of them of several rows: sums are the CPU's to the bit, and of what is
+/// put the last one stays.
+#[test]
+fn many_rows_go_to_their_places() -> Result<()> {
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
+    let n = 300i64;
+    let index = Tensor::arange(n)?.mul(7919)?.remainder(40)?;
+    let (x, rows) = (numbers(&[40, 5], false)?, numbers(&[n, 5], false)?);
+    let columns = numbers(&[5, n], false)?;
+    let of = |device: Device| -> Result<Vec<Tensor>> {
+        let (x, rows, columns, index) = (
+            x.to_device(device)?,
+            rows.to_device(device)?,
+            columns.to_device(device)?,
+            index.to_device(device)?,
+        );
+        let wide = aten::expand(&index, &[5, n], false)?;
+        let turned = x.transpose(0, 1)?;
+        let pair = [Some(index.clone()), Some(index.remainder(5)?)];
+        let flat = rows.select(1, 2)?;
+        let negative = [Some(index.sub(40)?)];
+        Ok(vec![
+            aten::index_add(&x, 0, &index, &rows, Scalar::Float(0.5))?,
+            aten::index_add(&turned, 1, &index, &columns, Scalar::Int(1))?,
+            aten::index_copy(&x, 0, &index, &rows)?,
+            aten::scatter_add(&turned, 1, &wide, &columns)?,
+            aten::scatter_src(&turned, 1, &wide, &columns)?,
+            aten::index_put(&x, &negative, &rows, true)?,
+            aten::index_put(&x, &pair, &flat, false)?,
+            aten::index_put(&x, &pair, &flat, true)?,
+        ])
+    };
+    for (i, (got, want)) in of(gpu)?.iter().zip(of(Device::CPU)?).enumerate() {
+        assert_eq!(got.strides(), want.strides(), "{i}");
+        assert_eq!(got.to_vec::<f32>()?, want.to_vec::<f32>()?, "{i}");
+    }
+    let beyond = index.add(1)?.to_device(gpu)?;
+    let e = aten::index_add(&x.to_device(gpu)?, 0, &beyond, &rows.to_device(gpu)?, Scalar::Int(1));
+    assert!(e.unwrap_err().to_string().contains("out of range"));
     Ok(())
 }

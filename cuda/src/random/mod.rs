@@ -14,8 +14,9 @@
 //!   step; a uniform number that is the end of the range becomes its begin.
 //!
 //! Not known to agree: the last bit where PyTorch's compiler has or has not fused a product and a sum;
-//! tensors of more than 2^31 elements, which PyTorch draws in pieces; [`Distribution::Probabilities`] and
-//! the order of dropout in tensors that PyTorch does not read in vectors.
+//! tensors of more than 2^31 elements, which PyTorch draws in pieces. Known not to agree:
+//! [`Distribution::Probabilities`], and [`dropout`], which draws as [`Distribution::Bernoulli`] does, so that
+//! compiled code, where it is such a mask, draws the same; PyTorch's reads neighbours together.
 
 use crate::driver::{Argument, Device, Launch, Stream};
 use crate::elements;
@@ -289,15 +290,13 @@ pub unsafe fn dropout(
     let text = dropout_text(dtype);
     let functions = programs::functions(stream.device(), &text, &["drop"])?;
     let (blocks, _) = policy(stream.device(), count, 4);
-    // neighbours that a thread has, as PyTorch's vectors
-    let each = [4, 2, 1].into_iter().find(|n| count.is_multiple_of(*n)).unwrap_or(1);
     let numbers = [
         count as i64,
         from.seed as i64,
         (from.offset / 4) as i64,
         keep.to_bits() as i64,
         scale.to_bits() as i64,
-        each as i64,
+        1,
         0,
     ];
     let arguments = [
@@ -314,21 +313,18 @@ pub unsafe fn dropout(
 
 fn dropout_text(dtype: DType) -> String {
     let head = elements::head(dtype).expect("floats have heads");
-    // `d.integers` is how many neighbours a thread has, the others of its four numbers are those of its
-    // next ones
     format!(
         "{head}{}
 extern \"C\" __global__ void __launch_bounds__({THREADS}) drop(const Element* source, Element* out, unsigned char* mask, const Draws d) {{
     const long long thread = (long long)blockIdx.x * {THREADS} + threadIdx.x, step = (long long)gridDim.x * {THREADS};
-    const long long each = (long long)d.integers;
     const Value scale = (Value)d.b;
     unsigned long long counter = d.counter;
-    for (long long begin = thread * each; begin < d.count; begin += step * 4, counter++) {{
+    for (long long at = thread; at < d.count; at += step * 4, counter++) {{
         float raw[4];
         units(philox(d.seed, counter, thread), raw);
 #pragma unroll
         for (int k = 0; k < 4; k++) {{
-            const long long i = begin + k / each * step * each + k % each;
+            const long long i = at + step * k;
             if (i < d.count) {{
                 const bool kept = raw[k] < (float)d.a;
                 out[i] = element_of(value_of(source[i]) * (Value)kept * scale);

@@ -11,6 +11,7 @@ mod norms;
 mod order;
 mod parts;
 mod random;
+mod rows;
 mod scans;
 mod spatial;
 
@@ -91,7 +92,7 @@ fn kernel(op: Op) -> Option<Kernel> {
         Op::native_dropout => random::native_dropout,
         Op::randperm | Op::randperm_generator => random::permutation,
         Op::multinomial => random::multinomial,
-        _ => return spatial::of(op),
+        _ => return spatial::of(op).or_else(|| rows::of(op)),
     })
 }
 

@@ -14,7 +14,7 @@ pub(super) fn of(op: Op) -> Option<Kernel> {
         Op::trace => trace,
         Op::dot => dot,
         Op::adaptive_max_pool2d_backward | Op::adaptive_max_pool3d_backward => to_places,
-        Op::index_Tensor | Op::index_put => masks,
+        Op::index_Tensor => masks,
         _ => return losses::of(op).or_else(|| norms::of(op)),
     })
 }
@@ -82,7 +82,7 @@ fn to_places(call: &Call<'_>) -> Made {
 }
 
 /// Indices of which some are masks: the places where these are true, a list for each of their dimensions.
-fn masks(call: &Call<'_>) -> Made {
+pub(super) fn masks(call: &Call<'_>) -> Made {
     let (Some(Value::Tensor(x)), Some(Value::OptionalTensorList(_)), Some(Arg::Tensors(list))) =
         (call.values.first(), call.values.get(1), call.args.get(1))
     else {
