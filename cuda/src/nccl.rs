@@ -173,9 +173,8 @@ impl Drop for Communicator {
         let Ok(functions) = functions() else { return };
         for rank in &self.ranks {
             // SAFETY: it was made below; the library waits for what it does.
-            if let Err(e) =
-                functions.check("ncclCommDestroy", unsafe { (functions.destroy)(rank.raw) })
-            {
+            let status = unsafe { (functions.destroy)(rank.raw) };
+            if let Err(e) = functions.check("ncclCommDestroy", status) {
                 tracing::debug!("{e}");
             }
         }

@@ -48,7 +48,7 @@ mod steps;
 mod ways;
 
 pub use collectives::Communicator;
-pub(crate) use copy::{copy_elements, upload_bytes};
+pub(crate) use copy::copy_elements;
 pub use memory::{
     device, device_count, empty_cache, is_available, memory_statistics, record_stream, reset_peaks,
     stream, synchronize,

@@ -124,7 +124,7 @@ fn parse(bytes: &[u8], device: Device) -> std::result::Result<BTreeMap<String, T
 fn fill(t: &Tensor, data: &[u8]) -> Result<()> {
     #[cfg(feature = "cuda")]
     if t.storage().is_elsewhere() {
-        return crate::cuda::upload_bytes(t, data);
+        return crate::tensor::on_device::upload(t, data);
     }
     let p = t.data_ptr()?;
     // SAFETY: the storage is fresh, the caller's alone, and as long as the data (the crate has

@@ -66,6 +66,16 @@ pub(super) fn grown(storage: &Storage, bytes: usize) -> Result<Option<Box<dyn An
     Ok(Some(Box::new(new)))
 }
 
+/// Writes all bytes of a fresh, dense tensor of a GPU. They have been read when this returns.
+pub(crate) fn upload(to: &Tensor, data: &[u8]) -> Result<()> {
+    let room = to.storage().bytes();
+    ensure!(data.len() <= room, "{} bytes for a tensor of {room}", data.len());
+    let stream = gpu(to.device())?.current_stream();
+    // SAFETY: there is room, and nobody else has the tensor; what it is filled with is not pinned.
+    unsafe { stream.to_device(to.device_address()?, data.as_ptr(), data.len()) }
+        .map_err(|e| Error::device(e.to_string()))
+}
+
 impl Tensor {
     /// Where its first element is on its device.
     pub(crate) fn device_address(&self) -> Result<u64> {
