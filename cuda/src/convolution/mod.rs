@@ -204,6 +204,19 @@ pub unsafe fn convolve(
     if numbers.parts_bytes(c.dtype) > workspace.bytes {
         numbers.split(1);
     }
+    // SAFETY: the caller's contract.
+    unsafe { queue(stream, c, &numbers, workspace) }
+}
+
+/// # Safety
+///
+/// As [`convolve`].
+unsafe fn queue(
+    stream: &Stream,
+    c: &Convolution,
+    numbers: &Numbers,
+    workspace: Workspace,
+) -> Result<(), ConvolutionError> {
     let (a, b, to) = match c.direction {
         Direction::Output => (c.input, c.weight, c.output),
         Direction::Input => (c.output, c.weight, c.input),
@@ -228,7 +241,7 @@ pub unsafe fn convolve(
         skips: c.direction == Direction::Input,
     };
     let names = ["tiles", "add_parts", "points", "blocks"];
-    let functions = KNOWN.functions(stream.device(), key, &names, || text(c, &numbers, cores))?;
+    let functions = KNOWN.functions(stream.device(), key, &names, || text(c, numbers, cores))?;
     let [tiles, add_parts, points, blocks] = &*functions else { return Ok(()) };
     let queue = |function: &Function, blocks: [i64; 3], first: &[Argument<'static>]| {
         let [x, y, z] = blocks;
@@ -297,7 +310,7 @@ fn text(c: &Convolution, numbers: &Numbers, cores: bool) -> Result<String, Convo
     }
     let parameters: String = names.iter().map(|n| format!(", const element* {n}")).collect();
     let arguments: String = names.iter().map(|n| format!(", {n}")).collect();
-    let Structure { rows_along_inner, cols_along_inner, divides, dimensions, near } =
+    let Structure { rows_along_inner, cols_along_inner, divides, dimensions, near, tall } =
         numbers.structure();
     let [rows, cols, divides] = [rows_along_inner, cols_along_inner, divides].map(u8::from);
     let halves = match c.dtype {
@@ -312,6 +325,7 @@ fn text(c: &Convolution, numbers: &Numbers, cores: bool) -> Result<String, Convo
 #define COLS_ALONG_INNER {cols}
 #define DIVIDES {divides}
 #define SKIPS {skips}
+#define EACH {}
 #define DIMENSIONS {}
 typedef {} offset;
 {halves}
@@ -323,6 +337,7 @@ __device__ __forceinline__ wide finished(wide v, num channel, num at, const Gath
 }}
 ",
         numeric.header(),
+        if tall { 8 } else { 4 },
         dimensions,
         if near { "int" } else { "long long" },
         include_str!("gathered.cu"),
