@@ -1,6 +1,6 @@
 //! The numbers that make the kernel of gathered products one of a convolution's directions.
 
-use super::{Convolution, ConvolutionError, Direction, FOLLOWS, Geometry};
+use super::types::{Convolution, ConvolutionError, Direction, Geometry};
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::Follow;
 
@@ -16,6 +16,9 @@ const PART: i64 = 256;
 const FEW: i64 = 4;
 /// Coordinates are less than this.
 const FAR: i64 = 1 << 28;
+
+/// What may follow a result.
+const FOLLOWS: usize = 8;
 
 /// How results are computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
