@@ -109,49 +109,59 @@ __device__ __forceinline__ bool gathered(
     return is || !SKIPS;
 }
 
-// A tile is 64 x 64, of which a thread has 16 sums; these are their rows and columns. With CORES (halves) a warp has
-// 16 x 32, in the layout of `mma`; else a thread has 4 x 4.
+// A tile has 16 * EACH rows and 64 columns, of which a thread has these. With CORES (halves) a warp has blocks of 16 x 32,
+// in the layout of `mma`; else a thread has EACH x 4.
+#define ROWS (16 * EACH)
 #if CORES
 typedef element factor;
 #define SLICE(rows) [rows][24]
 #define AT(matrix, k, i) matrix[i][k]
 #define TO_FACTOR(v) narrowed(v)
 #define FROM_FACTOR(v) widened(v)
-__device__ __forceinline__ int row_of(int i) { return threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4 + i % 4 / 2 * 8; }
-__device__ __forceinline__ int col_of(int i) { return threadIdx.x / 128 * 32 + i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2; }
+__device__ __forceinline__ int row_of(int i) {
+    return threadIdx.x / 32 % 4 * 4 * EACH + i / 16 * 16 + threadIdx.x % 32 / 4 + i % 4 / 2 * 8;
+}
+__device__ __forceinline__ int col_of(int i) {
+    return threadIdx.x / 128 * 32 + i % 16 / 4 * 8 + threadIdx.x % 4 * 2 + i % 2;
+}
 #else
 typedef wide factor;
 #define SLICE(rows) [16][rows + 4]
 #define AT(matrix, k, i) matrix[k][i]
 #define TO_FACTOR(v) v
 #define FROM_FACTOR(v) v
-__device__ __forceinline__ int row_of(int i) { return threadIdx.x / 16 * 4 + i / 4; }
+__device__ __forceinline__ int row_of(int i) { return threadIdx.x / 16 * EACH + i / 4; }
 __device__ __forceinline__ int col_of(int i) { return threadIdx.x % 16 * 4 + i % 4; }
 #endif
 
 // Adds the products of a slice of 16.
 __device__ __forceinline__ void add_slice(
-    wide (&sums)[16], const factor (&left) SLICE(64), const factor (&right) SLICE(64)) {
+    wide (&sums)[4 * EACH], const factor (&left) SLICE(ROWS), const factor (&right) SLICE(64)) {
 #if CORES
     const int two = threadIdx.x % 4 * 2;
-    const element *a = &left[row_of(0)][two], *b = &right[col_of(0) - two + threadIdx.x % 32 / 4][two];
-    const unsigned of[4] = {*(const unsigned*)a, *(const unsigned*)(a + 8 * 24), *(const unsigned*)(a + 8),
-                            *(const unsigned*)(a + 8 * 24 + 8)};
+    const element* b = &right[col_of(0) - two + threadIdx.x % 32 / 4][two];
 #pragma unroll
-    for (int n = 0; n < 4; n++) {
-        const unsigned b0 = *(const unsigned*)(b + n * 8 * 24), b1 = *(const unsigned*)(b + n * 8 * 24 + 8);
-        asm volatile(
-            "mma.sync.aligned.m16n8k16.row.col.f32." HALVES "." HALVES
-            ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-            : "+f"(sums[4 * n]), "+f"(sums[4 * n + 1]), "+f"(sums[4 * n + 2]), "+f"(sums[4 * n + 3])
-            : "r"(of[0]), "r"(of[1]), "r"(of[2]), "r"(of[3]), "r"(b0), "r"(b1));
+    for (int m = 0; m < EACH / 4; m++) {
+        const element* a = &left[row_of(16 * m)][two];
+        const unsigned of[4] = {*(const unsigned*)a, *(const unsigned*)(a + 8 * 24), *(const unsigned*)(a + 8),
+                                *(const unsigned*)(a + 8 * 24 + 8)};
+#pragma unroll
+        for (int n = 0; n < 4; n++) {
+            const unsigned b0 = *(const unsigned*)(b + n * 8 * 24), b1 = *(const unsigned*)(b + n * 8 * 24 + 8);
+            wide* c = &sums[16 * m + 4 * n];
+            asm volatile(
+                "mma.sync.aligned.m16n8k16.row.col.f32." HALVES "." HALVES
+                ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                : "r"(of[0]), "r"(of[1]), "r"(of[2]), "r"(of[3]), "r"(b0), "r"(b1));
+        }
     }
 #else
     const int x = threadIdx.x % 16, y = threadIdx.x / 16;
     for (int s = 0; s < 16; s++)
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < EACH; i++)
             for (int j = 0; j < 4; j++)
-                sums[i * 4 + j] = fused(left[s][y * 4 + i], right[s][x * 4 + j], sums[i * 4 + j]);
+                sums[i * 4 + j] = fused(left[s][y * EACH + i], right[s][x * 4 + j], sums[i * 4 + j]);
 #endif
 }
 
@@ -159,33 +169,35 @@ __device__ __forceinline__ void add_slice(
 // follows.
 extern "C" __global__ void __launch_bounds__(256, sizeof(wide) == 8 ? 1 : 2) tiles(
     const element* a, const element* b, element* c, wide* parts, const Gathered p FOLLOW_PARAMETERS) {
-    __shared__ __align__(16) factor left SLICE(64), right SLICE(64);
-    __shared__ Place rows[64], inners[2][16];
+    __shared__ __align__(16) factor left SLICE(ROWS), right SLICE(64);
+    __shared__ Place rows[ROWS], inners[2][16];
 #if SKIPS
-    __shared__ bool there[16][64];
+    __shared__ bool there[16][ROWS];
 #endif
     const int t = threadIdx.x;
-    const num row0 = (num)blockIdx.x * 64;
-    if (t < 64) rows[t] = row_place(p, row0 + t);
+    const num row0 = (num)blockIdx.x * ROWS;
+    if (t < ROWS) rows[t] = row_place(p, row0 + t);
     for (num z = blockIdx.z; z < p.groups * p.splits; z += gridDim.z)
     for (num col0 = (num)blockIdx.y * 64; col0 < p.cols; col0 += (num)gridDim.y * 64) {
         const num group = z / p.splits, first = (z - group * p.splits) * p.split;
         const num end = first + p.split < p.inner ? first + p.split : p.inner;
         const element* from_a = a + group * p.group_a;
         const element* from_b = b + group * p.group_b;
-        wide sums[16] = {};
+        wide sums[4 * EACH] = {};
         if (t < 16) inners[0][t] = inner_place(p, first + t, end);
         __syncthreads();
-        // a thread loads four elements of each factor: of one row or of one inner index
-        Place mine[ROWS_ALONG_INNER ? 4 : 1];
-        for (int i = 0; i < (ROWS_ALONG_INNER ? 4 : 1); i++) mine[i] = rows[ROWS_ALONG_INNER ? t / 16 + 16 * i : t % 64];
-        wide next_a[4], next_b[4];
-        bool has[4];
+        // a thread loads EACH elements of the left factor and four of the right one: of one row or of one inner index
+        const Place mine = rows[t % ROWS];
+        wide next_a[EACH], next_b[4];
+        bool has[EACH];
         const auto fetch = [&](num k0, const Place* inner) {
 #pragma unroll
+            for (int i = 0; i < EACH; i++) {
+                const int k = ROWS_ALONG_INNER ? t % 16 : (t + 256 * i) / ROWS;
+                has[i] = gathered(from_a, p, ROWS_ALONG_INNER ? rows[t / 16 + 16 * i] : mine, inner[k], next_a[i]);
+            }
+#pragma unroll
             for (int i = 0; i < 4; i++) {
-                const int k = ROWS_ALONG_INNER ? t % 16 : t / 64 + 4 * i;
-                has[i] = gathered(from_a, p, mine[ROWS_ALONG_INNER ? i : 0], inner[k], next_a[i]);
                 const int kk = COLS_ALONG_INNER ? t % 16 : t / 64 + 4 * i;
                 const num col = col0 + (COLS_ALONG_INNER ? t / 16 + 16 * i : t % 64);
                 const bool is = k0 + kk < end && col < p.cols;
@@ -197,13 +209,17 @@ extern "C" __global__ void __launch_bounds__(256, sizeof(wide) == 8 ? 1 : 2) til
         for (num k0 = first; k0 < end; k0 += 16, turn ^= 1) {
             bool finite = true;
 #pragma unroll
-            for (int i = 0; i < 4; i++) {
+            for (int i = 0; i < EACH; i++) {
                 const int e = t + i * 256;
-                const int r = ROWS_ALONG_INNER ? e / 16 : e % 64, k = ROWS_ALONG_INNER ? e % 16 : e / 64;
+                const int r = ROWS_ALONG_INNER ? e / 16 : e % ROWS, k = ROWS_ALONG_INNER ? e % 16 : e / ROWS;
                 AT(left, k, r) = TO_FACTOR(next_a[i]);
 #if SKIPS
                 there[k][r] = has[i];
 #endif
+            }
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int e = t + i * 256;
                 const int j = COLS_ALONG_INNER ? e / 16 : e % 64, kk = COLS_ALONG_INNER ? e % 16 : e / 64;
                 AT(right, kk, j) = TO_FACTOR(next_b[i]);
                 finite &= next_b[i] - next_b[i] == 0;
@@ -220,7 +236,7 @@ extern "C" __global__ void __launch_bounds__(256, sizeof(wide) == 8 ? 1 : 2) til
             // 0 times a finite number is left out as well
             if (careful) {
                 for (int s = 0; s < 16; s++)
-                    for (int i = 0; i < 16; i++)
+                    for (int i = 0; i < 4 * EACH; i++)
                         if (there[s][row_of(i)]) {
                             const wide v = FROM_FACTOR(AT(left, s, row_of(i)));
                             sums[i] = fused(v, FROM_FACTOR(AT(right, s, col_of(i))), sums[i]);
@@ -232,7 +248,7 @@ extern "C" __global__ void __launch_bounds__(256, sizeof(wide) == 8 ? 1 : 2) til
             add_slice(sums, left, right);
             __syncthreads();
         }
-        for (int i = 0; i < 16; i++) {
+        for (int i = 0; i < 4 * EACH; i++) {
             const num row = row0 + row_of(i), col = col0 + col_of(i);
             if (row >= p.rows || col >= p.cols) continue;
             if (p.splits > 1) {

@@ -12,11 +12,14 @@
 //! position does not reach has no part in its gradient, whatever the weight is. Both are as on the CPU.
 
 mod numbers;
+mod types;
 
-use crate::driver::{Argument, DriverError, Function, Launch, Stream};
+pub use types::{Convolution, ConvolutionError, Direction, Geometry, Operand};
+
+use crate::driver::{Argument, Function, Launch, Stream};
 use crate::emit::Numeric;
 use crate::products::{Vector, Workspace};
-use crate::programs::{Known, ProgramError};
+use crate::programs::Known;
 use numbers::{Numbers, Structure, Way};
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{Activation, Follow};
@@ -25,109 +28,6 @@ use straightline_passes::schedule::loops::{Activation, Follow};
 const THREADS: u32 = 256;
 /// Blocks along the second and the third dimension.
 const MOST: i64 = 65_535;
-/// What may follow a result.
-const FOLLOWS: usize = 8;
-
-/// Sizes of a convolution. Spatial dimensions are three; those that are not there come first, with sizes
-/// and strides of 1 and no padding.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Geometry {
-    /// Images.
-    pub batch: i64,
-    /// Channels of the input.
-    pub channels: i64,
-    /// Channels of the output.
-    pub filters: i64,
-    /// Groups of both.
-    pub groups: i64,
-    /// Positions of the input.
-    pub input: [i64; 3],
-    /// Positions of the kernel.
-    pub kernel: [i64; 3],
-    /// Positions of the output.
-    pub output: [i64; 3],
-    /// Input positions from one output position to the next.
-    pub stride: [i64; 3],
-    /// Zeros before the input.
-    pub padding: [i64; 3],
-    /// Input positions from one kernel position to the next.
-    pub dilation: [i64; 3],
-}
-
-/// A tensor on a device: strides, in elements, of the batch and the channels and of three spatial
-/// dimensions; of a weight: of the output's and a group's input channels, and of the kernel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Operand {
-    /// The first element.
-    pub address: u64,
-    /// Strides.
-    pub strides: [i64; 5],
-}
-
-/// Which of the three tensors is computed from the others.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Direction {
-    /// The output: a convolution.
-    Output,
-    /// The input: its gradient, from that of the output; or a transposed convolution.
-    Input,
-    /// The weight: its gradient, from the input and the gradient of the output.
-    Weight,
-}
-
-/// A convolution, or a gradient of one.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Convolution {
-    /// Of all tensors.
-    pub dtype: DType,
-    /// Which is computed.
-    pub direction: Direction,
-    /// Sizes.
-    pub geometry: Geometry,
-    /// `[batch, channels, ..]`.
-    pub input: Operand,
-    /// `[filters, channels / groups, ..]`.
-    pub weight: Operand,
-    /// `[batch, filters, ..]`.
-    pub output: Operand,
-    /// Added per channel of the result (of the output or the input).
-    pub bias: Option<Vector>,
-    /// What is done to each element afterwards, one after the other, each rounded. A value that is added
-    /// lies as the result does; its stride is not read.
-    pub follow: Vec<Follow<Vector>>,
-}
-
-/// Why a convolution is not queued.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum ConvolutionError {
-    /// Of a dtype that has none.
-    #[error("convolutions of {dtype} are not computed on GPUs")]
-    DType {
-        /// Which.
-        dtype: DType,
-    },
-    /// Sizes that do not go together, or are too large.
-    #[error("no convolution has these sizes: {geometry:?}")]
-    Geometry {
-        /// The sizes.
-        geometry: Box<Geometry>,
-    },
-    /// More follows a result than kernels have room for.
-    #[error("{count} operations follow a convolution, of at most 8")]
-    Follows {
-        /// How many.
-        count: usize,
-    },
-    /// The kernel.
-    #[error(transparent)]
-    Program(#[from] ProgramError),
-}
-
-impl From<DriverError> for ConvolutionError {
-    fn from(e: DriverError) -> ConvolutionError {
-        ProgramError::from(e).into()
-    }
-}
 
 /// Whether convolutions of a dtype are computed here.
 ///
@@ -204,6 +104,19 @@ pub unsafe fn convolve(
     if numbers.parts_bytes(c.dtype) > workspace.bytes {
         numbers.split(1);
     }
+    // SAFETY: the caller's contract.
+    unsafe { queue(stream, c, &numbers, workspace) }
+}
+
+/// # Safety
+///
+/// As [`convolve`].
+unsafe fn queue(
+    stream: &Stream,
+    c: &Convolution,
+    numbers: &Numbers,
+    workspace: Workspace,
+) -> Result<(), ConvolutionError> {
     let (a, b, to) = match c.direction {
         Direction::Output => (c.input, c.weight, c.output),
         Direction::Input => (c.output, c.weight, c.input),
@@ -228,7 +141,7 @@ pub unsafe fn convolve(
         skips: c.direction == Direction::Input,
     };
     let names = ["tiles", "add_parts", "points", "blocks"];
-    let functions = KNOWN.functions(stream.device(), key, &names, || text(c, &numbers, cores))?;
+    let functions = KNOWN.functions(stream.device(), key, &names, || text(c, numbers, cores))?;
     let [tiles, add_parts, points, blocks] = &*functions else { return Ok(()) };
     let queue = |function: &Function, blocks: [i64; 3], first: &[Argument<'static>]| {
         let [x, y, z] = blocks;
@@ -297,7 +210,7 @@ fn text(c: &Convolution, numbers: &Numbers, cores: bool) -> Result<String, Convo
     }
     let parameters: String = names.iter().map(|n| format!(", const element* {n}")).collect();
     let arguments: String = names.iter().map(|n| format!(", {n}")).collect();
-    let Structure { rows_along_inner, cols_along_inner, divides, dimensions, near } =
+    let Structure { rows_along_inner, cols_along_inner, divides, dimensions, near, tall } =
         numbers.structure();
     let [rows, cols, divides] = [rows_along_inner, cols_along_inner, divides].map(u8::from);
     let halves = match c.dtype {
@@ -312,6 +225,7 @@ fn text(c: &Convolution, numbers: &Numbers, cores: bool) -> Result<String, Convo
 #define COLS_ALONG_INNER {cols}
 #define DIVIDES {divides}
 #define SKIPS {skips}
+#define EACH {}
 #define DIMENSIONS {}
 typedef {} offset;
 {halves}
@@ -323,6 +237,7 @@ __device__ __forceinline__ wide finished(wide v, num channel, num at, const Gath
 }}
 ",
         numeric.header(),
+        if tall { 8 } else { 4 },
         dimensions,
         if near { "int" } else { "long long" },
         include_str!("gathered.cu"),

@@ -1,6 +1,6 @@
 //! The numbers that make the kernel of gathered products one of a convolution's directions.
 
-use super::{Convolution, ConvolutionError, Direction, FOLLOWS, Geometry};
+use super::types::{Convolution, ConvolutionError, Direction, Geometry};
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::Follow;
 
@@ -8,12 +8,17 @@ use straightline_passes::schedule::loops::Follow;
 const TILE: i64 = 64;
 /// So many blocks keep a GPU busy.
 const ENOUGH: i64 = 256;
+/// With so many blocks, half of them will do.
+const TALL: i64 = 4 * ENOUGH;
 /// A part of a sum is at least so long.
 const PART: i64 = 256;
 /// Groups of no more columns are not computed by tiles.
 const FEW: i64 = 4;
 /// Coordinates are less than this.
 const FAR: i64 = 1 << 28;
+
+/// What may follow a result.
+const FOLLOWS: usize = 8;
 
 /// How results are computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +43,8 @@ pub(super) struct Structure {
     pub(super) dimensions: usize,
     /// Whether all distances within a group fit 32 bits.
     pub(super) near: bool,
+    /// Whether tiles have twice as many rows.
+    pub(super) tall: bool,
 }
 
 /// `Gathered` of the kernel, in its order.
@@ -71,6 +78,8 @@ pub(super) struct Numbers {
     vector: [i64; FOLLOWS],
     /// Not of the kernel.
     direction: Direction,
+    /// Not of the kernel: whether tiles have twice as many rows.
+    pub(super) tall: bool,
 }
 
 fn digits(first: i64, [z, y, x]: [i64; 3]) -> [i64; 4] {
@@ -201,6 +210,8 @@ impl Numbers {
         }
         let [x, y, _] = numbers.tiles();
         let busy = x * y.max(1) * numbers.groups;
+        // with fewer of them there are still enough for some turns of a GPU; elsewhere a thread lacks registers
+        numbers.tall = busy >= TALL && c.dtype == DType::F32 && c.direction == Direction::Output;
         let longest = (numbers.inner + PART - 1) / PART;
         let splits = if busy == 0 { 1 } else { (ENOUGH / busy).min(longest).max(1) };
         numbers.split(if numbers.way() == Way::Tiles { splits } else { 1 });
@@ -236,6 +247,7 @@ impl Numbers {
             split: 0,
             vector: [0; FOLLOWS],
             direction,
+            tall: false,
         }
     }
 
@@ -278,8 +290,9 @@ impl Numbers {
 
     /// Blocks of tiles.
     pub(super) fn tiles(&self) -> [i64; 3] {
-        let of = |n: i64| (n + TILE - 1) / TILE;
-        [of(self.rows), of(self.cols), self.groups * self.splits]
+        let of = |n: i64, tile: i64| (n + tile - 1) / tile;
+        let rows = if self.tall { 2 * TILE } else { TILE };
+        [of(self.rows, rows), of(self.cols, TILE), self.groups * self.splits]
     }
 
     pub(super) fn structure(&self) -> Structure {
@@ -289,6 +302,7 @@ impl Numbers {
             divides: self.divisor != [1; 3],
             dimensions: self.dimensions(),
             near: self.is_near(),
+            tall: self.tall,
         }
     }
 

@@ -56,6 +56,8 @@ struct Case {
     geometry: Geometry,
     order: [usize; 5],
     gap: i64,
+    /// With tiles of twice as many rows, whatever the sizes.
+    tall: bool,
 }
 
 /// Each place of one position of the kernel: indices of input, weight and output.
@@ -144,6 +146,12 @@ impl Case {
         let workspace = Workspace { address: memory.address(), bytes };
         // SAFETY: the tensors and the workspace are there until the result is read.
         unsafe { convolve(&gpu.stream, &c, workspace) }.unwrap();
+        let mut numbers = Numbers::of(&c).unwrap();
+        if self.tall && numbers.results() > 0 && follow.is_none() {
+            numbers.tall = true;
+            // SAFETY: as above.
+            unsafe { queue(&gpu.stream, &c, &numbers, workspace) }.unwrap();
+        }
         let (_, before) = &operands[which];
         let mut want: Vec<f64> = before.iter().map(|x| rounded(dtype, *x)).collect();
         let mut sums = vec![0.0; len as usize];
@@ -204,8 +212,10 @@ fn all_directions_are_the_sums_of_their_definition() {
     for geometry in geometries() {
         for direction in DIRECTIONS {
             for (order, gap) in [(BY_CHANNEL, 1), (CHANNELS_LAST, 1), (BY_CHANNEL, 2)] {
-                let case = Case { dtype: DType::F32, geometry, order, gap };
-                case.check(&gpu, direction, None);
+                for tall in [false, true] {
+                    let case = Case { dtype: DType::F32, geometry, order, gap, tall };
+                    case.check(&gpu, direction, None);
+                }
             }
         }
     }
@@ -216,7 +226,8 @@ fn all_dtypes_with_what_follows() {
     let Some(gpu) = gpu() else { return };
     for dtype in FLOATS {
         for g in [geometries()[1], geometries()[4]] {
-            let case = Case { dtype, geometry: g, order: BY_CHANNEL, gap: 1 };
+            let tall = dtype != DType::F64;
+            let case = Case { dtype, geometry: g, order: BY_CHANNEL, gap: 1, tall };
             case.check(&gpu, Direction::Output, Some(Activation::Relu));
             case.check(&gpu, Direction::Input, Some(Activation::Relu));
             DIRECTIONS.into_iter().for_each(|d| case.check(&gpu, d, None));
@@ -228,7 +239,7 @@ fn all_dtypes_with_what_follows() {
 fn long_sums_are_split_and_give_the_same_bits_again() {
     let Some(gpu) = gpu() else { return };
     let g = geometry(Geometry { batch: 5, input: [1, 12, 12], filters: 6, ..PLAIN });
-    let case = Case { dtype: DType::F32, geometry: g, order: BY_CHANNEL, gap: 1 };
+    let case = Case { dtype: DType::F32, geometry: g, order: BY_CHANNEL, gap: 1, tall: false };
     case.check(&gpu, Direction::Weight, None);
     let again = || case.run(&gpu, Direction::Weight, None).0;
     assert_eq!(again(), again());
@@ -296,23 +307,29 @@ fn a_weight_that_is_nan_reaches_what_it_meets_and_margins_of_zeros() {
 fn threads_have_registers_for_all_that_they_sum() {
     for (dtype, direction) in [
         (DType::F32, Direction::Output),
+        (DType::F32, Direction::Input),
+        (DType::F32, Direction::Weight),
         (DType::F64, Direction::Input),
         (DType::BF16, Direction::Weight),
     ] {
         let none = Operand { address: 0, strides: [1; 5] };
-        let c = Convolution {
-            dtype,
-            direction,
-            geometry: geometry(Geometry { stride: [1, 2, 2], ..PLAIN }),
-            input: none,
-            weight: none,
-            output: none,
-            bias: None,
-            follow: Vec::new(),
-        };
-        for cores in [true, false] {
-            let text = text(&c, &Numbers::of(&c).unwrap(), cores).unwrap();
-            assert_no_spills(&text, &format!("{dtype} {direction:?}"));
+        for stride in [1, 2] {
+            let c = Convolution {
+                dtype,
+                direction,
+                geometry: geometry(Geometry { stride: [1, stride, stride], ..PLAIN }),
+                input: none,
+                weight: none,
+                output: none,
+                bias: None,
+                follow: Vec::new(),
+            };
+            for (cores, tall) in [(true, false), (false, false), (true, true)] {
+                let mut numbers = Numbers::of(&c).unwrap();
+                numbers.tall = tall && dtype == DType::F32 && direction == Direction::Output;
+                let text = text(&c, &numbers, cores).unwrap();
+                assert_no_spills(&text, &format!("{dtype} {direction:?} {tall}"));
+            }
         }
     }
 }
@@ -349,7 +366,7 @@ fn distances_are_of_64_bits_only_where_they_have_to_be() {
 fn nothing_to_sum_is_zero_and_no_results_are_no_launch() {
     let Some(gpu) = gpu() else { return };
     let none = Geometry { batch: 0, ..geometry(PLAIN) };
-    let case = Case { dtype: DType::F32, geometry: none, order: BY_CHANNEL, gap: 1 };
+    let case = Case { dtype: DType::F32, geometry: none, order: BY_CHANNEL, gap: 1, tall: false };
     DIRECTIONS.into_iter().for_each(|d| case.check(&gpu, d, None));
     let no_channels = Geometry { channels: 0, ..geometry(PLAIN) };
     let case = Case { geometry: no_channels, ..case };

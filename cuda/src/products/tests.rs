@@ -1,6 +1,7 @@
 use super::*;
 use crate::driver::DeviceMemory;
 use crate::testing::{Array, FLOATS, Gpu, assert_close, eighths, gpu, rounded};
+use straightline_passes::schedule::loops::Activation;
 
 /// How an operand of `rows` x `cols` matrices lies.
 #[derive(Clone, Copy, Debug)]

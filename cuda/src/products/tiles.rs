@@ -3,7 +3,8 @@
 //! Each element is one chain of fused multiply-adds over the inner dimension, in `f32` for the halves:
 //! the order that products of the CPU have.
 
-use super::{Epilogue, Product, ProductError};
+use super::error::ProductError;
+use super::types::{Epilogue, Product};
 use crate::driver::{Argument, Launch, Stream};
 use crate::emit::Numeric;
 use crate::programs::Known;
