@@ -84,7 +84,8 @@ pub use methods::functions::{
 };
 pub use methods::{
     Bounds, ConvOptions, CrossEntropyOptions, Ellipsis, Index, Indices, InterpolateOptions, Item,
-    NewAxis, PoolOptions, Reduction, TensorOptions, load_safetensors, save_safetensors, step,
+    NewAxis, PoolOptions, Reduction, TensorOptions, load_safetensors, load_safetensors_on,
+    save_safetensors, step,
 };
 pub use modes::{autocast, profiler};
 pub use straightline_catalog::MetaError;

@@ -12,7 +12,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use straightline::dispatch::call_count;
-use straightline::{Compiled, Tensor, compile, load_safetensors};
+use straightline::nn::Module;
+use straightline::{Compiled, DType, Device, Tensor, compile, load_safetensors};
 use straightline_models::find;
 use straightline_models::grammar::{Grammar, GrammarError};
 use straightline_models::minigpt::{Config, MiniGpt};
@@ -43,6 +44,9 @@ pub(crate) struct Arguments {
     /// Weights instead of the embedded ones, such as `straightline train` writes
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
+    /// Where the model runs: `cpu`, or a GPU such as `cuda` or `cuda:1`
+    #[arg(long, default_value_t = Device::CPU)]
+    device: Device,
     /// Threads to compute with
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
@@ -68,18 +72,20 @@ struct Generator {
     model: Arc<MiniGpt>,
     compiled: Compiled<Tensor, Tensor>,
     parameters: i64,
+    device: Device,
 }
 
 impl Generator {
-    fn open(weights: Option<&PathBuf>) -> Result<Generator> {
+    fn open(weights: Option<&PathBuf>, device: Device) -> Result<Generator> {
         match weights {
-            None => Generator::new(&Tensor::parse_safetensors(WEIGHTS)?),
-            Some(path) => Generator::new(&load_safetensors(path)?),
+            None => Generator::new(&Tensor::parse_safetensors(WEIGHTS)?, device),
+            Some(path) => Generator::new(&load_safetensors(path)?, device),
         }
     }
 
-    fn new(weights: &BTreeMap<String, Tensor>) -> Result<Generator> {
-        let model = MiniGpt::load(Config::SMALL, &mut |name| find(weights, name))?;
+    fn new(weights: &BTreeMap<String, Tensor>, device: Device) -> Result<Generator> {
+        let mut model = MiniGpt::load(Config::SMALL, &mut |name| find(weights, name))?;
+        model.set_device(device)?;
         let model = Arc::new(model);
         let captured = Arc::clone(&model);
         Ok(Generator {
@@ -87,6 +93,7 @@ impl Generator {
             model,
             compiled: compile(move |ids: &Tensor| captured.logits(ids)),
             parameters: weights.values().map(Tensor::numel).sum(),
+            device,
         })
     }
 
@@ -126,7 +133,10 @@ impl Generator {
         while ids.len() <= context && ids.last() != Some(&self.grammar.end()) {
             let mut padded = ids.clone();
             padded.resize(context, 0);
-            let input = Tensor::from_slice(&padded, [1, context as i64])?;
+            let mut input = Tensor::from_slice(&padded, [1, context as i64])?;
+            if !self.device.is_cpu() {
+                input = input.to_device(self.device)?;
+            }
             let logits = model(&input)?.to_vec::<f32>()?;
             let last = (ids.len() - 1) * vocabulary;
             let row = &logits[last..last + vocabulary];
@@ -220,7 +230,7 @@ fn measure(generator: &Generator, arguments: &Arguments) -> Result<Report> {
     let compiled_model = |ids: &Tensor| generator.compiled.call(ids);
 
     let context = generator.grammar.max_tokens() as i64;
-    let some = Tensor::from_slice(&vec![0i64; context as usize], [1, context])?;
+    let some = Tensor::with((DType::I64, generator.device)).zeros([1, context])?;
     eager_model(&some)?;
     let began = Instant::now();
     compiled_model(&some)?;
@@ -256,7 +266,7 @@ fn measure(generator: &Generator, arguments: &Arguments) -> Result<Report> {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<()> {
     straightline::set_num_threads(usize::from(arguments.threads));
-    let generator = Generator::open(arguments.weights.as_ref())?;
+    let generator = Generator::open(arguments.weights.as_ref(), arguments.device)?;
     let report = measure(&generator, arguments)?;
     if arguments.json {
         writeln!(out, "{}", as_json(&report, arguments))?;
@@ -281,9 +291,10 @@ fn print(
 ) -> Result<()> {
     writeln!(
         out,
-        "A model of {} parameters that speaks {} words, at temperature {}:\n",
+        "A model of {} parameters that speaks {} words, on {} at temperature {}:\n",
         generator.parameters,
         generator.grammar.vocabulary(),
+        arguments.device,
         arguments.temperature
     )?;
     for (i, (line, wrong)) in report.lines.iter().enumerate() {

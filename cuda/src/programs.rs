@@ -10,6 +10,7 @@ use crate::driver::{Device, DriverError, Function, Module};
 use crate::loader::{Found, availability};
 use crate::nvrtc::{self, Binary, CompileError, Target};
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -56,6 +57,34 @@ pub fn functions(
     let all: Result<Vec<Function>, DriverError> =
         names.iter().map(|name| module.function(name)).collect();
     Ok(lock().entry(key).or_insert(all?.into()).clone())
+}
+
+/// The kernels of programs by what decides their texts, which take longer to write and to compare than
+/// a launch takes.
+pub(crate) struct Known<K>(OnceLock<Mutex<HashMap<(u32, K), Functions>>>);
+
+impl<K: Eq + Hash> Known<K> {
+    pub(crate) const fn new() -> Known<K> {
+        Known(OnceLock::new())
+    }
+
+    /// As [`functions`]; `text` is asked for where the program is new.
+    pub(crate) fn functions<E: From<ProgramError>>(
+        &self,
+        device: &'static Device,
+        key: K,
+        names: &[&str],
+        text: impl FnOnce() -> Result<String, E>,
+    ) -> Result<Functions, E> {
+        let known = self.0.get_or_init(Mutex::default);
+        let key = (device.ordinal(), key);
+        let lock = || known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = lock().get(&key) {
+            return Ok(found.clone());
+        }
+        let made = functions(device, &text()?, names)?;
+        Ok(lock().entry(key).or_insert(made).clone())
+    }
 }
 
 /// What programs for a device are compiled to.

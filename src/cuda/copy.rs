@@ -149,6 +149,15 @@ fn on_one(from: &Tensor, to: &Tensor) -> Result<()> {
     unsafe { copies::copy(&stream, strided(to)?, strided(&from)?) }.map_err(program)
 }
 
+/// Writes all bytes of a fresh, dense tensor. They have been read when this returns.
+pub(crate) fn upload_bytes(to: &Tensor, data: &[u8]) -> Result<()> {
+    let room = to.storage().bytes();
+    ensure!(data.len() <= room, "{} bytes for a tensor of {room}", data.len());
+    let stream = stream_of(to.device())?;
+    // SAFETY: there is room, and nobody else has the tensor; what it is filled with is not pinned.
+    unsafe { stream.to_device(to.device_address()?, data.as_ptr(), data.len()) }.map_err(driver)
+}
+
 /// Copies elements within a GPU; not dispatched, and nothing is checked.
 ///
 /// # Safety

@@ -46,7 +46,7 @@ pub(crate) mod program;
 mod steps;
 mod ways;
 
-pub(crate) use copy::copy_elements;
+pub(crate) use copy::{copy_elements, upload_bytes};
 pub use memory::{
     device, device_count, empty_cache, is_available, memory_statistics, record_stream, reset_peaks,
     stream, synchronize,

@@ -58,4 +58,4 @@ pub use options::TensorOptions;
 pub use pooling::PoolOptions;
 pub use read::Item;
 pub use resample::InterpolateOptions;
-pub use safetensors::{load_safetensors, save_safetensors};
+pub use safetensors::{load_safetensors, load_safetensors_on, save_safetensors};

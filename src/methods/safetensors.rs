@@ -56,13 +56,32 @@ fn dtype_to(d: DType) -> Option<Dtype> {
 /// ```
 #[track_caller]
 pub fn load_safetensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>> {
+    load_safetensors_on(path, Device::CPU)
+}
+
+/// [`load_safetensors`] onto a device. A GPU reads the file's bytes: there are no tensors on the CPU
+/// between.
+///
+/// # Errors
+/// As [`load_safetensors`], and what the device says: there is none, or no memory is left.
+///
+/// ```no_run
+/// let weights = straightline::load_safetensors_on("model.safetensors", "cuda:0".parse()?)?;
+/// println!("{}", weights["wte.weight"].device());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[track_caller]
+pub fn load_safetensors_on(
+    path: impl AsRef<Path>,
+    device: Device,
+) -> Result<BTreeMap<String, Tensor>> {
     watcher::check("load_safetensors()", "load the tensors before and close over them")?;
     let path = path.as_ref();
     let file = std::fs::File::open(path).map_err(|e| Error::file(path, e))?;
     // SAFETY: the map is read once below and dropped; another process that truncates the file
     // meanwhile is the known risk of every memory map, and is documented by memmap2.
     let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|e| Error::file(path, e))?;
-    parse(&map).map_err(|message| Error::file(path, message))
+    parse(&map, device).map_err(|message| Error::file(path, message))
 }
 
 impl Tensor {
@@ -71,11 +90,11 @@ impl Tensor {
     /// # Errors
     /// As [`load_safetensors`].
     pub fn parse_safetensors(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>> {
-        parse(bytes).map_err(|message| Error::file(Path::new("<bytes>"), message))
+        parse(bytes, Device::CPU).map_err(|message| Error::file(Path::new("<bytes>"), message))
     }
 }
 
-fn parse(bytes: &[u8]) -> std::result::Result<BTreeMap<String, Tensor>, String> {
+fn parse(bytes: &[u8], device: Device) -> std::result::Result<BTreeMap<String, Tensor>, String> {
     let file = SafeTensors::deserialize(bytes)
         .map_err(|e| format!("not a valid safetensors file: {e}"))?;
     let mut out = BTreeMap::new();
@@ -88,20 +107,30 @@ fn parse(bytes: &[u8]) -> std::result::Result<BTreeMap<String, Tensor>, String> 
             )
         })?;
         let sizes: Vec<i64> = view.shape().iter().map(|s| *s as i64).collect();
-        let t = Tensor::allocate_contiguous(dtype, Device::CPU, &sizes)
-            .map_err(|e| format!("tensor `{name}`: {e}"))?;
+        let failed = |e: Error| format!("tensor `{name}`: {e}");
+        let t = Tensor::allocate_contiguous(dtype, device, &sizes).map_err(failed)?;
         let data = view.data();
         debug_assert_eq!(data.len(), t.numel() as usize * dtype.size());
         if dtype == DType::Bool && data.iter().any(|b| *b > 1) {
             return Err(format!("tensor `{name}` is bool and holds bytes other than 0 and 1"));
         }
-        let p = t.data_ptr().map_err(|e| e.to_string())?;
-        // SAFETY: the storage is fresh, ours alone, and as long as the data (the crate has
-        // checked the data's length against the shape).
-        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), p, data.len()) };
+        fill(&t, data).map_err(failed)?;
         out.insert(name, t.mark_made_during_capture());
     }
     Ok(out)
+}
+
+/// Writes all bytes of a fresh tensor.
+fn fill(t: &Tensor, data: &[u8]) -> Result<()> {
+    #[cfg(feature = "cuda")]
+    if t.storage().is_elsewhere() {
+        return crate::cuda::upload_bytes(t, data);
+    }
+    let p = t.data_ptr()?;
+    // SAFETY: the storage is fresh, the caller's alone, and as long as the data (the crate has
+    // checked the data's length against the shape).
+    unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), p, data.len()) };
+    Ok(())
 }
 
 /// Saves named tensors; each is written in row-major order.

@@ -6,10 +6,10 @@ use super::parameter::{Buffer, Parameter};
 use crate::autograd;
 use crate::error::{Error, ErrorKind, Result};
 use crate::methods::{load_safetensors, save_safetensors};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, numbered};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
-use straightline_catalog::DType;
+use straightline_catalog::{DType, Device};
 
 /// Tensors by name, as [`load_safetensors`] gives them.
 pub type StateDict = BTreeMap<String, Tensor>;
@@ -253,27 +253,30 @@ pub trait Module {
             "a module's dtype is a floating-point one, not {}",
             dtype.torch_name()
         );
-        let mut outcome = Ok(());
-        // old ones are held, so that no new one takes their identity
-        let mut made: HashMap<usize, (Tensor, Parameter)> = HashMap::new();
-        self.visit_mut(&mut VisitorMut {
-            see: &mut |leaf| {
-                let done = match leaf {
-                    LeafMut::Parameter(p) if !p.dtype().is_floating() || p.dtype() == dtype => {
-                        Ok(())
-                    }
-                    LeafMut::Parameter(p) => replace_parameter(p, &mut made, |p| p.to_dtype(dtype)),
-                    LeafMut::Buffer(b) if b.dtype().is_floating() => {
-                        b.tensor().to_dtype(dtype).map(|new| *b = b.with_tensor(new))
-                    }
-                    _ => Ok(()),
-                };
-                if outcome.is_ok() {
-                    outcome = done;
-                }
-            },
-        });
-        outcome
+        let other = |t: &Tensor| t.dtype().is_floating() && t.dtype() != dtype;
+        convert(self, &|t| other(t).then(|| t.to_dtype(dtype)).transpose())
+    }
+
+    /// Makes all parameters and buffers new ones on another device. Those that were one tensor still
+    /// are. An optimiser is made afterwards, for the new ones.
+    ///
+    /// ```
+    /// use straightline::{Device, nn::{Linear, Module}};
+    /// let mut layer = Linear::new(2, 2)?;
+    /// # #[cfg(feature = "cuda")]
+    /// if straightline::cuda::is_available() {
+    ///     layer.set_device("cuda:0".parse()?)?;
+    /// }
+    /// layer.set_device(Device::CPU)?;
+    /// assert!(layer.weight.device().is_cpu());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is no such device, or no memory; some tensors may have been moved.
+    fn set_device(&mut self, device: Device) -> Result<()> {
+        let device = numbered(device);
+        convert(self, &|t| (t.device() != device).then(|| t.to_device(device)).transpose())
     }
 
     /// A module of the same values in memory of its own, as Python's `copy.deepcopy` makes. A clone
@@ -302,7 +305,7 @@ pub trait Module {
             see: &mut |leaf| {
                 let done = match leaf {
                     LeafMut::Parameter(p) => replace_parameter(p, &mut made, Tensor::copied),
-                    LeafMut::Buffer(b) => replace_buffer(b, &mut buffers),
+                    LeafMut::Buffer(b) => replace_buffer(b, &mut buffers, &Tensor::copied),
                     LeafMut::Training(_) => Ok(()),
                 };
                 if outcome.is_ok() {
@@ -314,12 +317,51 @@ pub trait Module {
     }
 }
 
-fn replace_buffer(b: &mut Buffer, made: &mut HashMap<usize, (Tensor, Tensor)>) -> Result<()> {
+/// Replaces the parameters and buffers for which `make` has other ones.
+fn convert<M: Module + ?Sized>(
+    module: &mut M,
+    make: &dyn Fn(&Tensor) -> Result<Option<Tensor>>,
+) -> Result<()> {
+    let mut outcome = Ok(());
+    // old ones are held, so that no new one takes their identity
+    let mut made: HashMap<usize, (Tensor, Parameter)> = HashMap::new();
+    let mut buffers: HashMap<usize, (Tensor, Tensor)> = HashMap::new();
+    module.visit_mut(&mut VisitorMut {
+        see: &mut |leaf| {
+            let done = match leaf {
+                LeafMut::Parameter(p) => match made.get(&p.id()) {
+                    Some((_, new)) => {
+                        *p = new.clone();
+                        Ok(())
+                    }
+                    None => autograd::no_grad(|| make(p)).and_then(|new| match new {
+                        Some(new) => replace_parameter(p, &mut made, |_| Ok(new)),
+                        None => Ok(()),
+                    }),
+                },
+                LeafMut::Buffer(b) => replace_buffer(b, &mut buffers, &|b| {
+                    make(b).map(|new| new.unwrap_or_else(|| b.clone()))
+                }),
+                LeafMut::Training(_) => Ok(()),
+            };
+            if outcome.is_ok() {
+                outcome = done;
+            }
+        },
+    });
+    outcome
+}
+
+fn replace_buffer(
+    b: &mut Buffer,
+    made: &mut HashMap<usize, (Tensor, Tensor)>,
+    make: &dyn Fn(&Tensor) -> Result<Tensor>,
+) -> Result<()> {
     let id = b.tensor().id();
     let new = match made.get(&id) {
         Some((_, new)) => new.clone(),
         None => {
-            let new = autograd::no_grad(|| b.tensor().copied())?;
+            let new = autograd::no_grad(|| make(b.tensor()))?;
             made.insert(id, (b.tensor().clone(), new.clone()));
             new
         }

@@ -1,11 +1,11 @@
 //! Products, convolutions and attention on a GPU, against the CPU, by their own kernels there.
 
-use super::gpu;
+use super::{driver_calls, gpu};
 use std::fmt::{Debug, Write};
 use std::sync::Mutex;
 use straightline::ops::aten;
 use straightline::testing::Closeness;
-use straightline::{DType, Device, Result, Tensor};
+use straightline::{DType, Device, Result, Tensor, compile, dispatch};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 
@@ -58,10 +58,9 @@ fn compare(gpu: Device, what: &str, f: impl Fn(Device) -> Result<Vec<Tensor>>) -
             _ => 3e-2,
         };
         let close = Closeness::new().rtol(tolerance).atol(tolerance).equal_nan();
-        close.check(&got.to_device(Device::CPU)?, want).map_err(|e| {
-            eprintln!("{what}, result {i}");
-            e
-        })?;
+        close
+            .check(&got.to_device(Device::CPU)?, want)
+            .inspect_err(|_| eprintln!("{what}, result {i}"))?;
     }
     Ok(())
 }
@@ -115,7 +114,8 @@ fn convolutions_and_their_gradients() -> Result<()> {
     for dtype in FLOATS {
         let of = |sizes: &[i64], seed: f64, device| numbers(sizes, seed, dtype, device);
         type Made = (Tensor, Vec<Tensor>);
-        let cases: [(&str, &dyn Fn(Device) -> Result<Made>); 5] = [
+        type Case<'a> = (&'a str, &'a dyn Fn(Device) -> Result<Made>);
+        let cases: [Case<'_>; 5] = [
             ("conv1d", &|d| {
                 let (x, w) = (of(&[2, 3, 9], 1.0, d)?, of(&[4, 3, 3], 2.0, d)?);
                 let (x, w) = (x.requires_grad_(true)?, w.requires_grad_(true)?);
@@ -236,5 +236,57 @@ fn what_the_cpu_refuses_is_refused_alike() -> Result<()> {
         Ok([conv, flash, product].map(text).into())
     };
     assert_eq!(message(gpu)?, message(Device::CPU)?);
+    Ok(())
+}
+
+/// A convolution with what follows it, products with each kind of epilogue, and attention; at last one
+/// launch of a graph for all of them.
+#[test]
+fn compiled_with_what_follows() -> Result<()> {
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
+    let f = |(x, w, b, u, v): (&Tensor, &Tensor, &Tensor, &Tensor, &Tensor)| {
+        let y = aten::conv2d(x, w, Some(b), &[2, 1], &[1, 0], &[1, 1], 1)?.relu()?;
+        let rows = y.reshape([2, 4, 16])?;
+        let z = aten::linear(&rows, u, Some(v))?;
+        let z = aten::gelu(&z, "tanh")?.add(&rows)?;
+        let z = aten::linear(&z, u, Some(v))?.silu()?;
+        let heads = z.reshape([2, 4, 2, 8])?.transpose(1, 2)?;
+        let all = heads.scaled_dot_product_attention_with(&heads, &heads, None, true)?;
+        all.transpose(1, 2)?.reshape([2, 4, 16])?.matmul(&u.t()?)?.add(&z)
+    };
+    for dtype in [DType::F32, DType::F64, DType::BF16] {
+        let operands = |device| -> Result<[Tensor; 5]> {
+            let of = |sizes: &[i64], seed: f64| numbers(sizes, seed, dtype, device)?.mul(0.5);
+            Ok([
+                of(&[2, 3, 8, 5], 1.0)?,
+                of(&[4, 3, 3, 2], 2.0)?,
+                of(&[4], 3.0)?,
+                of(&[16, 16], 4.0)?,
+                of(&[16], 5.0)?,
+            ])
+        };
+        let [x, w, b, u, v] = operands(Device::CPU)?;
+        let want = f((&x, &w, &b, &u, &v))?;
+        let [x, w, b, u, v] = operands(gpu)?;
+        let compiled = compile(f);
+        let tolerance = if dtype == DType::BF16 { 6e-2 } else { 1e-4 };
+        let close = Closeness::new().rtol(tolerance).atol(tolerance);
+        for _ in 0..4 {
+            let got = compiled.call((&x, &w, &b, &u, &v))?;
+            assert_eq!(got.device(), gpu);
+            close.check(&got.to_device(Device::CPU)?, &want)?;
+        }
+        let before = ["cuLaunchKernel", "cublasLtMatmul", "cuGraphLaunch"].map(driver_calls);
+        for _ in 0..3 {
+            compiled.call((&x, &w, &b, &u, &v))?;
+        }
+        let after = ["cuLaunchKernel", "cublasLtMatmul", "cuGraphLaunch"].map(driver_calls);
+        if let ([Some(a), Some(b), Some(c)], [Some(x), Some(y), Some(z)]) = (before, after) {
+            assert_eq!([x - a, y - b, z - c], [0, 0, 3], "{dtype}");
+        }
+        let calls = dispatch::call_count();
+        compiled.call((&x, &w, &b, &u, &v))?;
+        println!("{dtype}: {} calls in a replay", dispatch::call_count() - calls);
+    }
     Ok(())
 }

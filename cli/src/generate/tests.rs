@@ -3,7 +3,7 @@ use crate::error::Result;
 use clap::Parser;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use straightline::Tensor;
+use straightline::{Device, Tensor};
 
 /// What the model computes in float64, by models/grammar/evaluate.py.
 #[derive(Deserialize)]
@@ -43,7 +43,7 @@ fn printed(flags: &[&str]) -> Result<String> {
 
 #[test]
 fn logits_and_greedy_sentences_are_the_golden_ones() -> Result<()> {
-    let generator = Generator::open(None)?;
+    let generator = Generator::open(None, Device::CPU)?;
     let eager = |ids: &Tensor| generator.model.logits(ids);
     let compiled = |ids: &Tensor| generator.compiled.call(ids);
     let models: [(&str, Model<'_>); 2] = [("eager", &eager), ("compiled", &compiled)];

@@ -13,7 +13,7 @@
 use crate::driver::{Argument, Device, DriverError, Function, Launch, Stream};
 use crate::emit::Numeric;
 use crate::products::Workspace;
-use crate::programs::{self, ProgramError};
+use crate::programs::{Known, ProgramError};
 use std::sync::Arc;
 use straightline_passes::ir::DType;
 
@@ -178,7 +178,7 @@ fn padded(features: i64) -> i64 {
 }
 
 /// How blocks are computed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Way {
     /// By threads.
     Blocks {
@@ -326,7 +326,10 @@ __device__ __forceinline__ wide mask_value(const mask_element x) {{ return {valu
         let names = ["forward", "dots", "backward_q", "backward_kv"];
         let only_forward = way == Way::Cores && self.features > CORES_FEATURES;
         let names = &names[..if only_forward { 2 } else { 4 }];
-        Ok(programs::functions(stream.device(), &self.text(way)?, names)?)
+        type Key = (DType, Way, i64, Option<DType>);
+        static KNOWN: Known<Key> = Known::new();
+        let key = (self.dtype, way, padded(self.features), self.mask.map(|m| m.dtype));
+        KNOWN.functions(stream.device(), key, names, || self.text(way))
     }
 
     fn addresses(&self) -> [Argument<'static>; 4] {

@@ -90,7 +90,7 @@ impl Shape {
         let b = factor(p.batch, [k, sizes[1]], right, by)?;
         let (then, narrow) = (p.then, p.dtype != DType::F64);
         // epilogues are those of the rows of `d`, and not for f64
-        let packed = then.bias.filter(|b| b.stride == 1 || n == 1);
+        let packed = then.bias.filter(|b| (b.stride == 1 || n == 1) && b.address % 16 == 0);
         let bias = packed.filter(|_| turned.is_some() && narrow);
         let before = then.bias.is_none() || bias.is_some();
         let activation = match then.activation {

@@ -5,6 +5,8 @@
 //
 // ROWS_ALONG_INNER, COLS_ALONG_INNER: whether neighbouring threads load neighbours of the inner dimension.
 // DIVIDES: whether a divisor is not 1.
+// DIMENSIONS: spatial dimensions that are there; the others come first.
+// offset: a number that all distances fit.
 // SKIPS: what is not there is left out of a sum; else it is 0, as a margin is, times what may be NaN.
 
 typedef long long num;
@@ -22,7 +24,7 @@ struct Gathered {
 };
 
 struct Place {
-    num offset, other;
+    offset from, other;
     int z, y, x;
 };
 
@@ -50,12 +52,12 @@ __device__ __forceinline__ num along(const num (&d)[4], const num (&strides)[4])
 }
 
 __device__ __forceinline__ Place row_place(const Gathered& p, num row) {
-    Place at = {0, 0, OUTSIDE, 0, 0};
+    Place at = {0, 0, 0, 0, OUTSIDE};
     if (row < p.rows) {
         num d[4];
         digits(row, p.row_sizes, p.row_first_fastest, d);
-        at.offset = d[0] * p.row_a;
-        at.other = along(d, p.row_c);
+        at.from = (offset)(d[0] * p.row_a);
+        at.other = (offset)along(d, p.row_c);
         at.z = (int)(p.base[0] + d[1] * p.row_step[0]);
         at.y = (int)(p.base[1] + d[2] * p.row_step[1]);
         at.x = (int)(p.base[2] + d[3] * p.row_step[2]);
@@ -64,12 +66,12 @@ __device__ __forceinline__ Place row_place(const Gathered& p, num row) {
 }
 
 __device__ __forceinline__ Place inner_place(const Gathered& p, num inner, num end) {
-    Place at = {0, -1, OUTSIDE, 0, 0};
+    Place at = {0, 0, 0, 0, OUTSIDE};
     if (inner < end) {
         num d[4];
         digits(inner, p.inner_sizes, p.inner_first_fastest, d);
-        at.offset = d[0] * p.inner_a;
-        at.other = along(d, p.inner_b);
+        at.from = (offset)(d[0] * p.inner_a);
+        at.other = (offset)along(d, p.inner_b);
         at.z = (int)(d[1] * p.inner_step[0]);
         at.y = (int)(d[2] * p.inner_step[1]);
         at.x = (int)(d[3] * p.inner_step[2]);
@@ -90,10 +92,20 @@ __device__ __forceinline__ bool within(int& at, int divisor, int limit) {
 // Whether there is an element, and which.
 __device__ __forceinline__ bool gathered(
     const element* a, const Gathered& p, const Place& row, const Place& inner, wide& v) {
-    int z = row.z + inner.z, y = row.y + inner.y, x = row.x + inner.x;
-    const bool is = within(z, (int)p.divisor[0], (int)p.limit[0]) && within(y, (int)p.divisor[1], (int)p.limit[1])
-        && within(x, (int)p.divisor[2], (int)p.limit[2]);
-    v = is ? widened(a[row.offset + inner.offset + z * p.a[0] + y * p.a[1] + x * p.a[2]]) : (wide)0;
+    int x = row.x + inner.x;
+    bool is = within(x, (int)p.divisor[2], (int)p.limit[2]);
+    offset at = row.from + inner.from + x * (offset)p.a[2];
+#if DIMENSIONS > 1
+    int y = row.y + inner.y;
+    is = is && within(y, (int)p.divisor[1], (int)p.limit[1]);
+    at += y * (offset)p.a[1];
+#endif
+#if DIMENSIONS > 2
+    int z = row.z + inner.z;
+    is = is && within(z, (int)p.divisor[0], (int)p.limit[0]);
+    at += z * (offset)p.a[0];
+#endif
+    v = is ? widened(a[at]) : (wide)0;
     return is || !SKIPS;
 }
 
@@ -145,7 +157,7 @@ __device__ __forceinline__ void add_slice(
 
 // Sums of tiles. The inner dimension may be split: then the sums of each part are written to `parts`, and `add_parts`
 // follows.
-extern "C" __global__ void __launch_bounds__(256, 2) tiles(
+extern "C" __global__ void __launch_bounds__(256, sizeof(wide) == 8 ? 1 : 2) tiles(
     const element* a, const element* b, element* c, wide* parts, const Gathered p FOLLOW_PARAMETERS) {
     __shared__ __align__(16) factor left SLICE(64), right SLICE(64);
     __shared__ Place rows[64], inners[2][16];
@@ -164,29 +176,49 @@ extern "C" __global__ void __launch_bounds__(256, 2) tiles(
         wide sums[16] = {};
         if (t < 16) inners[0][t] = inner_place(p, first + t, end);
         __syncthreads();
+        // a thread loads four elements of each factor: of one row or of one inner index
+        Place mine[ROWS_ALONG_INNER ? 4 : 1];
+        for (int i = 0; i < (ROWS_ALONG_INNER ? 4 : 1); i++) mine[i] = rows[ROWS_ALONG_INNER ? t / 16 + 16 * i : t % 64];
+        wide next_a[4], next_b[4];
+        bool has[4];
+        const auto fetch = [&](num k0, const Place* inner) {
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int k = ROWS_ALONG_INNER ? t % 16 : t / 64 + 4 * i;
+                has[i] = gathered(from_a, p, mine[ROWS_ALONG_INNER ? i : 0], inner[k], next_a[i]);
+                const int kk = COLS_ALONG_INNER ? t % 16 : t / 64 + 4 * i;
+                const num col = col0 + (COLS_ALONG_INNER ? t / 16 + 16 * i : t % 64);
+                const bool is = k0 + kk < end && col < p.cols;
+                next_b[i] = is ? widened(from_b[inner[kk].other + (offset)col * (offset)p.col_b]) : (wide)0;
+            }
+        };
+        if (first < end) fetch(first, inners[0]);
         int turn = 0;
         for (num k0 = first; k0 < end; k0 += 16, turn ^= 1) {
             bool finite = true;
+#pragma unroll
             for (int i = 0; i < 4; i++) {
                 const int e = t + i * 256;
                 const int r = ROWS_ALONG_INNER ? e / 16 : e % 64, k = ROWS_ALONG_INNER ? e % 16 : e / 64;
-                wide v;
-                const bool has = gathered(from_a, p, rows[r], inners[turn][k], v);
-                AT(left, k, r) = TO_FACTOR(v);
+                AT(left, k, r) = TO_FACTOR(next_a[i]);
 #if SKIPS
-                there[k][r] = has;
+                there[k][r] = has[i];
 #endif
                 const int j = COLS_ALONG_INNER ? e / 16 : e % 64, kk = COLS_ALONG_INNER ? e % 16 : e / 64;
-                const num other = inners[turn][kk].other;
-                const bool is = k0 + kk < end && col0 + j < p.cols;
-                const wide w = is ? widened(from_b[other + (col0 + j) * p.col_b]) : (wide)0;
-                AT(right, kk, j) = TO_FACTOR(w);
-                finite &= w - w == 0;
+                AT(right, kk, j) = TO_FACTOR(next_b[i]);
+                finite &= next_b[i] - next_b[i] == 0;
             }
             if (t < 16) inners[turn ^ 1][t] = inner_place(p, k0 + 16 + t, end);
 #if SKIPS
+            const bool careful = __syncthreads_or(!finite);
+#else
+            __syncthreads();
+#endif
+            // the next slice is on its way while this one is added
+            if (k0 + 16 < end) fetch(k0 + 16, inners[turn ^ 1]);
+#if SKIPS
             // 0 times a finite number is left out as well
-            if (__syncthreads_or(!finite)) {
+            if (careful) {
                 for (int s = 0; s < 16; s++)
                     for (int i = 0; i < 16; i++)
                         if (there[s][row_of(i)]) {
@@ -196,8 +228,6 @@ extern "C" __global__ void __launch_bounds__(256, 2) tiles(
                 __syncthreads();
                 continue;
             }
-#else
-            __syncthreads();
 #endif
             add_slice(sums, left, right);
             __syncthreads();
@@ -249,8 +279,8 @@ extern "C" __global__ void points(const element* a, const element* b, element* c
         for (d[1] = 0; d[1] < p.inner_sizes[1]; d[1]++)
         for (d[2] = 0; d[2] < p.inner_sizes[2]; d[2]++)
         for (d[3] = 0; d[3] < p.inner_sizes[3]; d[3]++) {
-            const Place inner = {d[0] * p.inner_a, 0, (int)(d[1] * p.inner_step[0]), (int)(d[2] * p.inner_step[1]),
-                                 (int)(d[3] * p.inner_step[2])};
+            const Place inner = {(offset)(d[0] * p.inner_a), 0, (int)(d[1] * p.inner_step[0]),
+                                 (int)(d[2] * p.inner_step[1]), (int)(d[3] * p.inner_step[2])};
             wide v;
             if (gathered(from_a, p, at, inner, v)) sum = fused(v, widened(from_b[along(d, p.inner_b)]), sum);
         }

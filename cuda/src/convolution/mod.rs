@@ -16,10 +16,10 @@ mod numbers;
 use crate::driver::{Argument, DriverError, Function, Launch, Stream};
 use crate::emit::Numeric;
 use crate::products::{Vector, Workspace};
-use crate::programs::{self, ProgramError};
-use numbers::{Numbers, Way};
+use crate::programs::{Known, ProgramError};
+use numbers::{Numbers, Structure, Way};
 use straightline_passes::ir::DType;
-use straightline_passes::schedule::loops::Follow;
+use straightline_passes::schedule::loops::{Activation, Follow};
 
 /// Threads of a block.
 const THREADS: u32 = 256;
@@ -218,9 +218,17 @@ pub unsafe fn convolve(
         first.iter().copied().chain([Argument::Numbers(&all)]).chain(follow.clone()).collect()
     };
     let cores = stream.device().properties().capability >= 80;
-    let text = text(c, &numbers, cores)?;
-    let functions =
-        programs::functions(stream.device(), &text, &["tiles", "add_parts", "points", "blocks"])?;
+    static KNOWN: Known<Key> = Known::new();
+    let key = Key {
+        dtype: c.dtype,
+        cores,
+        bias: c.bias.is_some(),
+        follow: c.follow.iter().map(kind).collect(),
+        structure: numbers.structure(),
+        skips: c.direction == Direction::Input,
+    };
+    let names = ["tiles", "add_parts", "points", "blocks"];
+    let functions = KNOWN.functions(stream.device(), key, &names, || text(c, &numbers, cores))?;
     let [tiles, add_parts, points, blocks] = &*functions else { return Ok(()) };
     let queue = |function: &Function, blocks: [i64; 3], first: &[Argument<'static>]| {
         let [x, y, z] = blocks;
@@ -241,6 +249,27 @@ pub unsafe fn convolve(
         }
     }
     Ok(())
+}
+
+/// An operation without what it reads.
+fn kind(f: &Follow<Vector>) -> (u8, Activation) {
+    match f {
+        Follow::Scale(_) => (0, Activation::None),
+        Follow::Shift(_) => (1, Activation::None),
+        Follow::Add(_) => (2, Activation::None),
+        Follow::Activation(a) => (3, *a),
+    }
+}
+
+/// What a program's text is made of.
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    dtype: DType,
+    cores: bool,
+    bias: bool,
+    follow: Vec<(u8, Activation)>,
+    structure: Structure,
+    skips: bool,
 }
 
 /// With `cores`, halves by tensor cores.
@@ -268,8 +297,9 @@ fn text(c: &Convolution, numbers: &Numbers, cores: bool) -> Result<String, Convo
     }
     let parameters: String = names.iter().map(|n| format!(", const element* {n}")).collect();
     let arguments: String = names.iter().map(|n| format!(", {n}")).collect();
-    let [rows, cols, divides] =
-        [numbers.rows_along_inner(), numbers.cols_along_inner(), numbers.divides()].map(u8::from);
+    let Structure { rows_along_inner, cols_along_inner, divides, dimensions, near } =
+        numbers.structure();
+    let [rows, cols, divides] = [rows_along_inner, cols_along_inner, divides].map(u8::from);
     let halves = match c.dtype {
         DType::F16 if cores => "#define CORES 1\n#define HALVES \"f16\"",
         DType::BF16 if cores => "#define CORES 1\n#define HALVES \"bf16\"",
@@ -282,6 +312,8 @@ fn text(c: &Convolution, numbers: &Numbers, cores: bool) -> Result<String, Convo
 #define COLS_ALONG_INNER {cols}
 #define DIVIDES {divides}
 #define SKIPS {skips}
+#define DIMENSIONS {}
+typedef {} offset;
 {halves}
 #define FOLLOW_PARAMETERS {parameters}
 #define FOLLOW_ARGUMENTS {arguments}
@@ -291,6 +323,8 @@ __device__ __forceinline__ wide finished(wide v, num channel, num at, const Gath
 }}
 ",
         numeric.header(),
+        dimensions,
+        if near { "int" } else { "long long" },
         include_str!("gathered.cu"),
     ))
 }

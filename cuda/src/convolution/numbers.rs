@@ -25,6 +25,21 @@ pub(super) enum Way {
     Blocks,
 }
 
+/// What of the numbers is in the text of a kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Structure {
+    /// Whether neighbours of the inner dimension are nearer to each other in `a` than those of the rows.
+    pub(super) rows_along_inner: bool,
+    /// Whether they are in `b`, than those of the columns.
+    pub(super) cols_along_inner: bool,
+    /// Whether a divisor is not 1.
+    pub(super) divides: bool,
+    /// Spatial dimensions of more than one position or step; the last one counts always.
+    pub(super) dimensions: usize,
+    /// Whether all distances within a group fit 32 bits.
+    pub(super) near: bool,
+}
+
 /// `Gathered` of the kernel, in its order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Numbers {
@@ -267,8 +282,17 @@ impl Numbers {
         [of(self.rows), of(self.cols), self.groups * self.splits]
     }
 
-    /// Whether neighbours of the inner dimension are nearer to each other in `a` than those of the rows.
-    pub(super) fn rows_along_inner(&self) -> bool {
+    pub(super) fn structure(&self) -> Structure {
+        Structure {
+            rows_along_inner: self.rows_along_inner(),
+            cols_along_inner: self.cols_along_inner(),
+            divides: self.divisor != [1; 3],
+            dimensions: self.dimensions(),
+            near: self.is_near(),
+        }
+    }
+
+    fn rows_along_inner(&self) -> bool {
         let step = |first: bool, a: i64, by: [i64; 3]| match first {
             true => a.abs(),
             false => (self.a[2] * by[2]).abs(),
@@ -277,15 +301,35 @@ impl Numbers {
             < step(self.row_first_fastest, self.row_a, self.row_step)
     }
 
-    /// Whether neighbours of the inner dimension are nearer to each other in `b` than those of the
-    /// columns.
-    pub(super) fn cols_along_inner(&self) -> bool {
+    fn cols_along_inner(&self) -> bool {
         let inner = self.inner_b[if self.inner_first_fastest { 0 } else { 3 }];
         inner.abs() < self.col_b.abs()
     }
 
-    pub(super) fn divides(&self) -> bool {
-        self.divisor != [1; 3]
+    fn dimensions(&self) -> usize {
+        let is = |d: usize| {
+            let still = self.row_sizes[d + 1] == 1 && self.inner_sizes[d + 1] == 1;
+            !(still && self.limit[d] == 1 && self.base[d] == 0)
+        };
+        (0..2).find(|d| is(*d)).map_or(1, |d| 3 - d)
+    }
+
+    fn is_near(&self) -> bool {
+        let span = |sizes: &[i64], strides: &[i64]| -> i128 {
+            let each = sizes.iter().zip(strides);
+            each.map(|(n, s)| i128::from((*n).max(1)) * i128::from(*s).abs()).sum()
+        };
+        // coordinates are looked at after they have been found to be within the limits, and multiplied before
+        let reach = |d: usize| {
+            let steps = [self.row_step[d], self.inner_step[d]].map(i64::abs);
+            let far = [self.row_sizes[d + 1] * steps[0], self.inner_sizes[d + 1] * steps[1]];
+            far[0] + far[1] + self.base[d].abs() + self.limit[d]
+        };
+        let a = span(&[0, 1, 2].map(reach), &self.a)
+            + span(&[self.row_sizes[0], self.inner_sizes[0]], &[self.row_a, self.inner_a]);
+        let b = span(&self.inner_sizes, &self.inner_b) + span(&[self.cols], &[self.col_b]);
+        let c = span(&self.row_sizes, &self.row_c) + span(&[self.cols], &[self.col_c]);
+        [a, b, c].iter().all(|n| *n < i128::from(i32::MAX))
     }
 
     /// As the kernel reads them.

@@ -318,6 +318,34 @@ fn threads_have_registers_for_all_that_they_sum() {
 }
 
 #[test]
+fn distances_are_of_64_bits_only_where_they_have_to_be() {
+    let of = |input: [i64; 5], g: Geometry| {
+        let none = Operand { address: 0, strides: [1; 5] };
+        let c = Convolution {
+            dtype: DType::F32,
+            direction: Direction::Output,
+            geometry: geometry(g),
+            input: Operand { address: 0, strides: input },
+            weight: none,
+            output: none,
+            bias: None,
+            follow: Vec::new(),
+        };
+        let numbers = Numbers::of(&c).unwrap();
+        assert_no_spills(&text(&c, &numbers, true).unwrap(), "far");
+        let structure = numbers.structure();
+        (structure.near, structure.dimensions)
+    };
+    assert_eq!(of([126, 42, 0, 7, 1], PLAIN), (true, 2));
+    assert_eq!(of([1 << 31, 42, 0, 7, 1], PLAIN), (false, 2));
+    assert_eq!(of([126, 42, 0, 7, -(1 << 29)], PLAIN), (false, 2));
+    let line = Geometry { input: [1, 1, 7], kernel: [1, 1, 2], padding: [0; 3], ..PLAIN };
+    assert_eq!(of([21, 7, 0, 0, 1], line), (true, 1));
+    let volume = Geometry { input: [2, 6, 7], ..PLAIN };
+    assert_eq!(of([252, 84, 42, 7, 1], volume), (true, 3));
+}
+
+#[test]
 fn nothing_to_sum_is_zero_and_no_results_are_no_launch() {
     let Some(gpu) = gpu() else { return };
     let none = Geometry { batch: 0, ..geometry(PLAIN) };

@@ -29,6 +29,14 @@ fn nvrtc_compiles_what_is_emitted_without_spills() {
   %1: i64[64] = aten::argmax(%0, dim=1)
   return %0, %1
 }",
+        // sums of two stages that are the same instruction of each
+        "graph(%x: f32[64,33], %y: f32[64,33]) {
+  %0: f32[64,33] = aten::mul.Tensor(%x, %y)
+  %1: f32[64,1] = aten::sum.dim_IntList(%0, dim=[1], keepdim=true)
+  %2: f32[64,33] = aten::sub.Tensor(%x, %1)
+  %3: f32[64] = aten::sum.dim_IntList(%2, dim=[1])
+  return %3
+}",
     ];
     for text in graphs {
         for numbers in [Numbers::Literals, Numbers::Arguments] {

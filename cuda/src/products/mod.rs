@@ -178,8 +178,11 @@ pub unsafe fn product(
     if p.check()? == 0 {
         return Ok(());
     }
-    let plan = blaslt::plan(stream.device(), p, options)?;
-    let Some(plan) = plan.filter(|plan| plan.workspace_bytes() <= workspace.bytes) else {
+    // what is added last must not have been written over before
+    let kept = |rest: Epilogue| rest.residual.is_none_or(|r| r.address != p.c.address);
+    let plan = blaslt::plan(stream.device(), p, options)?
+        .filter(|plan| plan.workspace_bytes() <= workspace.bytes && kept(plan.rest(p.then)));
+    let Some(plan) = plan else {
         // SAFETY: the caller's contract.
         return unsafe { tiles::product(stream, p) };
     };

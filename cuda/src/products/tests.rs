@@ -250,3 +250,24 @@ fn products_of_integers_wrap() {
     let got = of(DType::I32, DType::F32, &[int(1 << 20), int(7)], &[int(1 << 12), int(6)]);
     assert_eq!((got as f32).to_bits(), 42);
 }
+
+#[test]
+fn what_is_added_may_be_what_is_written() {
+    let Some(gpu) = gpu() else { return };
+    for activation in [Activation::None, Activation::Relu, Activation::GeluTanh, Activation::Silu] {
+        let [a, b, c] = [[2.0], [3.0], [10.0]].map(|x| gpu.put(DType::F32, &x));
+        let [a, b, c_at] = [&a, &b, &c].map(|x| Matrices { address: x.address(), strides: [1; 3] });
+        let then = Epilogue { activation, residual: Some(c_at), ..Epilogue::default() };
+        let p = Product { dtype: DType::F32, batch: 1, sizes: [1; 3], a, b, c: c_at, then };
+        let bytes = workspace_bytes(gpu.stream.device(), &p, Options::default()).unwrap();
+        let memory = DeviceMemory::new(&gpu.stream, bytes.max(1)).unwrap();
+        let room = Workspace { address: memory.address(), bytes };
+        // SAFETY: all of it is there until the result is read.
+        unsafe { product(&gpu.stream, &p, Options::default(), room) }.unwrap();
+        let of_six = match activation {
+            Activation::Silu => 6.0 / (1.0 + (-6.0f64).exp()),
+            _ => 6.0,
+        };
+        assert_close(&gpu.get(&c), &[10.0 + of_six], 1e-6, &format!("{activation:?}"));
+    }
+}

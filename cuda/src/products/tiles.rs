@@ -6,7 +6,8 @@
 use super::{Epilogue, Product, ProductError};
 use crate::driver::{Argument, Launch, Stream};
 use crate::emit::Numeric;
-use crate::programs;
+use crate::programs::Known;
+use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::Activation;
 
 /// Rows and columns of a tile of the result.
@@ -51,7 +52,11 @@ unsafe fn launch(
     blocks: [u32; 3],
     addresses: &[u64],
 ) -> Result<(), ProductError> {
-    let functions = programs::functions(stream.device(), &text(p)?, &["product", "follow"])?;
+    type Key = (DType, bool, Activation, bool);
+    static KNOWN: Known<Key> = Known::new();
+    let key = (p.dtype, p.then.bias.is_some(), p.then.activation, p.then.residual.is_some());
+    let names = ["product", "follow"];
+    let functions = KNOWN.functions(stream.device(), key, &names, || text(p))?;
     let Some(function) = functions.iter().find(|f| f.name() == kernel) else { return Ok(()) };
     let Epilogue { bias, residual, .. } = p.then;
     let [m, n, k] = p.sizes;

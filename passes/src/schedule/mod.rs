@@ -49,15 +49,14 @@ pub struct ScheduleOptions {
 }
 
 impl ScheduleOptions {
-    /// For a GPU: a step of loops is one launch whatever it moves, and what follows a product is one
-    /// too.
+    /// For a GPU: a step of loops is one launch whatever it moves.
     ///
     /// ```
     /// use straightline_passes::schedule::ScheduleOptions;
-    /// assert!(!ScheduleOptions::of_gpu().fold_epilogues);
+    /// assert!(!ScheduleOptions::of_gpu().call_quicker);
     /// ```
     pub fn of_gpu() -> ScheduleOptions {
-        ScheduleOptions { fold_epilogues: false, call_quicker: false, ..ScheduleOptions::default() }
+        ScheduleOptions { call_quicker: false, ..ScheduleOptions::default() }
     }
 }
 
