@@ -14,6 +14,7 @@ pub mod driver;
 mod elements;
 pub mod emit;
 mod loader;
+pub mod nccl;
 pub mod nvrtc;
 pub mod products;
 pub mod programs;

@@ -74,13 +74,16 @@ pub struct Availability {
     pub nvrtc: Found,
     /// Matrix products, `libcublasLt`.
     pub cublas_lt: Found,
+    /// What several GPUs do together, `libnccl`: reductions and copies among all of them.
+    pub nccl: Found,
 }
 
 impl fmt::Display for Availability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "driver    {}", self.driver)?;
         writeln!(f, "NVRTC     {}", self.nvrtc)?;
-        write!(f, "cuBLASLt  {}", self.cublas_lt)
+        writeln!(f, "cuBLASLt  {}", self.cublas_lt)?;
+        write!(f, "NCCL      {}", self.nccl)
     }
 }
 
@@ -93,6 +96,7 @@ pub fn availability() -> &'static Availability {
             driver: driver(&folders),
             nvrtc: nvrtc(&folders),
             cublas_lt: cublas_lt(&folders),
+            nccl: nccl(&folders),
         }
     })
 }
@@ -197,6 +201,30 @@ fn nvrtc(folders: &[PathBuf]) -> Found {
     match major as u32 {
         MAJOR => Found::Here { path: opened.path, version: (MAJOR, minor as u32) },
         _ => missing(&name, format!("it is of CUDA {major}.{minor}"), todo),
+    }
+}
+
+/// NCCL, once [`availability`] has found it.
+static NCCL: OnceLock<&'static Library> = OnceLock::new();
+
+/// The library of what several GPUs do together, if it is here.
+pub(crate) fn nccl_library() -> Option<&'static Library> {
+    availability().nccl.is_here().then(|| NCCL.get().copied()).flatten()
+}
+
+fn nccl(folders: &[PathBuf]) -> Found {
+    let name = "libnccl.so.2";
+    let todo = "install NCCL, or the Python package nvidia-nccl-cu13, and name its folder in STRAIGHTLINE_CUDA";
+    let opened = match open(name, folders) {
+        Ok(opened) => opened,
+        Err(e) => return missing(&format!("{name} can not be opened"), e, todo),
+    };
+    match version(opened.library, "ncclGetVersion") {
+        Ok(n) => {
+            NCCL.get_or_init(|| opened.library);
+            Found::Here { path: opened.path, version: (n as u32 / 10_000, n as u32 / 100 % 100) }
+        }
+        Err(e) => missing(name, e, todo),
     }
 }
 

@@ -35,6 +35,7 @@ pub(crate) fn gpu() -> Option<Gpu> {
     static ALONE: Mutex<()> = Mutex::new(());
     let found = availability();
     if device_count() == 0 || !found.nvrtc.is_here() {
+        assert!(std::env::var_os("STRAIGHTLINE_NEEDS_GPU").is_none(), "{}", availability());
         eprintln!("skipped, for want of a GPU:\n{found}");
         return None;
     }
@@ -134,6 +135,7 @@ pub(crate) fn assert_no_spills(text: &str, what: &str) {
 /// The first device's stream; without a device a line that says why.
 pub(crate) fn stream() -> Option<Stream> {
     if device_count() == 0 || !availability().nvrtc.is_here() {
+        assert!(std::env::var_os("STRAIGHTLINE_NEEDS_GPU").is_none(), "{}", availability());
         eprintln!("skipped, for want of a GPU:\n{}", availability());
         return None;
     }

@@ -14,6 +14,7 @@ fn gpu() -> Option<Device> {
     if cuda::is_available() {
         return Some(cuda::device(0));
     }
+    assert!(std::env::var_os("STRAIGHTLINE_NEEDS_GPU").is_none(), "{}", cuda::availability());
     eprintln!("skipped, for want of a GPU:\n{}", cuda::availability());
     None
 }
@@ -107,7 +108,7 @@ fn scores_of_resnet_18() -> Result<()> {
             made_up(name, &sizes, if sizes.len() > 1 { 4.0 / (fan as f32).sqrt() } else { 0.5 })?;
         if name.ends_with("running_var") { t.abs()?.add(1.0) } else { Ok(t) }
     };
-    let image = made_up("image", &[1, 3, 32, 32], 2.0)?;
+    let image = made_up("image", &[1, 3, 16, 16], 2.0)?;
     let want = ResNet18::load(&mut |n| weight(n))?.forward(&image)?;
     let there = std::sync::Arc::new(ResNet18::load(&mut |n| weight(n)?.to_device(gpu))?);
     runs(&want, &image.to_device(gpu)?, move |x| there.forward(x))

@@ -38,6 +38,7 @@
 //! Functional variants of structured operators have a default kernel, which calls `out`; at this key
 //! they get the boxed kernel, and `out` is made of them, as on the CPU.
 
+mod collectives;
 mod copy;
 mod kernels;
 mod loops;
@@ -46,6 +47,7 @@ pub(crate) mod program;
 mod steps;
 mod ways;
 
+pub use collectives::Communicator;
 pub(crate) use copy::{copy_elements, upload_bytes};
 pub use memory::{
     device, device_count, empty_cache, is_available, memory_statistics, record_stream, reset_peaks,
@@ -53,6 +55,7 @@ pub use memory::{
 };
 pub use straightline_cuda::allocator::{Amount, Statistics};
 pub use straightline_cuda::driver::{Event, Stream, StreamGuard};
+pub use straightline_cuda::nccl::Combine;
 pub use straightline_cuda::nvrtc::Target;
 pub use straightline_cuda::{Availability, Found, availability};
 pub use ways::{Way, ways};

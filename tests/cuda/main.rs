@@ -5,6 +5,7 @@
 
 #![cfg(feature = "cuda")]
 
+mod collectives;
 mod compiled;
 mod kernels;
 mod products;
@@ -25,6 +26,7 @@ fn gpu() -> Option<(Device, MutexGuard<'static, ()>)> {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         return Some((cuda::device(0), alone));
     }
+    assert!(std::env::var_os("STRAIGHTLINE_NEEDS_GPU").is_none(), "{}", cuda::availability());
     eprintln!("skipped, for want of a GPU:\n{}", cuda::availability());
     None
 }

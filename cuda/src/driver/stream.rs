@@ -76,7 +76,7 @@ impl Stream {
         Ok(Stream { device, queue: Some(Arc::new(Queue { device, raw })) })
     }
 
-    pub(super) fn raw(&self) -> sys::CUstream {
+    pub(crate) fn raw(&self) -> sys::CUstream {
         self.queue.as_ref().map_or(std::ptr::null_mut(), |q| q.raw)
     }
 

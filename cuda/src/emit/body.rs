@@ -59,7 +59,9 @@ impl Writer<'_> {
             .body
             .iter()
             .enumerate()
-            .filter_map(|(i, inst)| Total::of(i as u32, inst, |v| stage.body[v.0 as usize].dtype))
+            .filter_map(|(i, inst)| {
+                Total::of(s, i as u32, inst, |v| stage.body[v.0 as usize].dtype)
+            })
             .collect();
         for total in &totals {
             self.lines(&total.declared());

@@ -8,6 +8,8 @@ use straightline_passes::schedule::loops::{Inst, Op, ReduceOp, Val};
 
 /// A reduction of a stage.
 pub(super) struct Total {
+    /// Of which stage.
+    stage: usize,
     /// Which instruction.
     pub(super) inst: u32,
     what: What,
@@ -26,7 +28,12 @@ enum What {
 }
 
 impl Total {
-    pub(super) fn of(i: u32, inst: &Inst, dtype_of: impl Fn(Val) -> DType) -> Option<Total> {
+    pub(super) fn of(
+        stage: usize,
+        i: u32,
+        inst: &Inst,
+        dtype_of: impl Fn(Val) -> DType,
+    ) -> Option<Total> {
         let (what, value) = match inst.op {
             Op::Reduce(op, v) => (What::Fold(op), v),
             Op::ArgReduce { max, value } => (What::Place { max }, value),
@@ -37,7 +44,7 @@ impl Total {
             What::Fold(_) => inst.dtype.opmath(),
             What::Place { .. } => from,
         };
-        Some(Total { inst: i, what, value, from, held, dtype: inst.dtype })
+        Some(Total { stage, inst: i, what, value, from, held, dtype: inst.dtype })
     }
 
     pub(super) fn is_place(&self) -> bool {
@@ -51,7 +58,7 @@ impl Total {
     }
 
     fn total(&self) -> String {
-        format!("t{}", self.inst)
+        format!("t{}_{}", self.stage, self.inst)
     }
 
     fn type_name(&self) -> &'static str {
