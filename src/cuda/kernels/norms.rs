@@ -11,6 +11,7 @@ use straightline_catalog::{Op, Scalar, TensorMeta, args, layout};
 pub(super) fn of(op: Op) -> Option<Kernel> {
     Some(match op {
         Op::native_batch_norm => batch_norm_of_repeats,
+        Op::_native_batch_norm_legit_no_stats => batch_norm_of_batch,
         Op::_native_batch_norm_legit_functional => batch_norm,
         Op::native_batch_norm_backward => batch_norm_backward,
         Op::native_layer_norm_backward => layer_norm_backward,
@@ -64,6 +65,31 @@ fn moved(old: &Tensor, batch: &Tensor, momentum: f64) -> Result<Tensor> {
 fn of_batch(x: &Tensor) -> Result<Tensor> {
     let wide = converted(x, x.dtype().opmath())?;
     aten::var_correction(&wide, Some(&but_channels(x)), Some(Scalar::Int(1)), false)
+}
+
+/// A batch norm by the statistics of the batch.
+fn batch_norm_of_batch(call: &Call<'_>) -> Made {
+    let read = call.read::<args::_native_batch_norm_legit_no_stats<Tensor>>();
+    let (Some(a), Some(types)) = (read, call.outcomes()) else { return Ok(None) };
+    let x = &a.input;
+    if !a.training || x.numel() == 0 || x.dim() < 2 {
+        return Ok(None);
+    }
+    let (wide, dims) = (converted(x, x.dtype().opmath())?, but_channels(x));
+    let n = Scalar::Int(x.numel() / x.sizes()[1]);
+    let mean = aten::div_scalar(&sum(&wide, &dims, true)?, n)?;
+    let centred = minus(&wide, &mean)?;
+    let var = aten::div_scalar(&sum(&aten::mul_tensor(&centred, &centred)?, &dims, true)?, n)?;
+    let invstd = aten::rsqrt(&aten::add_scalar(&var, Scalar::Float(a.eps), Scalar::Int(1))?)?;
+    let factor = match &a.weight {
+        Some(w) => aten::mul_tensor(&invstd, &by_channel(w, x)?)?,
+        None => invstd.clone(),
+    };
+    let mut out = aten::mul_tensor(&centred, &factor)?;
+    if let Some(b) = &a.bias {
+        out = aten::add_tensor(&out, &by_channel(b, x)?, Scalar::Int(1))?;
+    }
+    wanted(call, &types, [Some(out), Some(mean), Some(invstd)])
 }
 
 /// Where the statistics of several channels are one in memory, they move one after the other. All other calls

@@ -13,7 +13,10 @@ pub(super) fn of(op: Op) -> Option<Kernel> {
         Op::count_nonzero | Op::count_nonzero_dim_IntList => count_nonzero,
         Op::trace => trace,
         Op::dot => dot,
-        Op::adaptive_max_pool2d_backward | Op::adaptive_max_pool3d_backward => to_places,
+        Op::adaptive_max_pool2d_backward
+        | Op::adaptive_max_pool3d_backward
+        | Op::max_pool2d_with_indices_backward
+        | Op::max_pool3d_with_indices_backward => to_places,
         Op::index_Tensor => masks,
         _ => return losses::of(op).or_else(|| norms::of(op)),
     })
@@ -69,8 +72,10 @@ fn dot(call: &Call<'_>) -> Made {
 fn to_places(call: &Call<'_>) -> Made {
     let [grad, x, places] = &call.tensors[..] else { return Ok(None) };
     let Some(wanted) = call.results() else { return Ok(None) };
-    let rank = if call.known == Op::adaptive_max_pool2d_backward { 2 } else { 3 };
-    let (Some(wanted), false) = (wanted.first(), grad.numel() == 0) else { return Ok(None) };
+    let flat_ones = [Op::adaptive_max_pool2d_backward, Op::max_pool2d_with_indices_backward];
+    let rank = if flat_ones.contains(&call.known) { 2 } else { 3 };
+    let none = grad.numel() == 0 || !grad.dtype().is_floating();
+    let (Some(wanted), false) = (wanted.first(), none) else { return Ok(None) };
     let flat = |t: &Tensor| {
         let planes: i64 = t.sizes()[..t.dim() - rank].iter().product();
         aten::reshape(t, &[planes, -1])

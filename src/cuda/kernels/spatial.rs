@@ -14,7 +14,7 @@ use straightline_cuda::spatial::{
 pub(super) fn of(op: Op) -> Option<Kernel> {
     Some(match op {
         Op::max_pool2d_with_indices | Op::max_pool3d_with_indices => max_pool,
-        Op::avg_pool3d => avg_pool,
+        Op::avg_pool2d | Op::avg_pool3d => avg_pool,
         Op::avg_pool2d_backward | Op::avg_pool3d_backward => avg_pool_backward,
         Op::_adaptive_avg_pool2d
         | Op::_adaptive_avg_pool3d
@@ -131,12 +131,22 @@ fn max_pool(call: &Call<'_>) -> Made {
 }
 
 fn avg_pool(call: &Call<'_>) -> Made {
-    let Some(a) = call.read::<args::avg_pool3d<Tensor>>() else { return Ok(None) };
-    let (lists, x) = ([&a.kernel_size[..], &a.stride, &a.padding, &[1]], a.self_);
-    let Some(w) = windows(3, lists, a.count_include_pad, a.divisor_override) else {
+    let rank = rank_of(call.known);
+    let read = match call.known {
+        Op::avg_pool2d => call.read::<args::avg_pool2d<Tensor>>().map(|a| {
+            let by = (a.count_include_pad, a.divisor_override);
+            (a.self_, a.kernel_size, a.stride, a.padding, by)
+        }),
+        _ => call.read::<args::avg_pool3d<Tensor>>().map(|a| {
+            let by = (a.count_include_pad, a.divisor_override);
+            (a.self_, a.kernel_size, a.stride, a.padding, by)
+        }),
+    };
+    let Some((x, kernel, stride, pad, (with_pad, divisor))) = read else { return Ok(None) };
+    let Some(w) = windows(rank, [&kernel, &stride, &pad, &[1]], with_pad, divisor) else {
         return Ok(None);
     };
-    let planes = |out: &[i64]| planes(x.dtype(), x.sizes(), out, 3);
+    let planes = |out: &[i64]| planes(x.dtype(), x.sizes(), out, rank);
     run(call, Operation::AvgPool(w), &x, planes)
 }
 
