@@ -18,7 +18,7 @@ pub(super) enum Code {
     Cpu(Plan),
     /// Programs of a GPU.
     #[cfg(feature = "cuda")]
-    Cuda(Box<OnGpu>),
+    Cuda(OnGpu),
 }
 
 /// A program, and the GPU that the function's tensors are on.

@@ -235,7 +235,7 @@ impl Lowered {
                 self.device
             ))
         })?;
-        let code = Code::Cuda(Box::new(OnGpu { program, device: self.device }));
+        let code = Code::Cuda(OnGpu { program, device: self.device });
         let known = like.iter().any(|other| other.shares_code_with(&code));
         Ok((generate || known).then_some(code))
     }
