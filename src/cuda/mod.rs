@@ -147,6 +147,11 @@ fn fallback(op: OperatorHandle, _: DispatchKeySet, stack: &mut Stack) -> Result<
         stack.extend(results);
         return Ok(());
     }
+    if op.op() == Some(Op::binary_cross_entropy) && !kernels::are_probabilities(&args)? {
+        // the CPU says what is wrong
+        stack.extend(args);
+        return call_on_cpu(op, stack, ViewFallback::Refuse);
+    }
     let functional = schema.is_some_and(|s| !s.args.iter().any(|a| a.is_write()));
     if functional && let Some((results, way)) = loops::run(op, &args)? {
         ways::note(op, way);

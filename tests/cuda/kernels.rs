@@ -274,3 +274,17 @@ fn many_rows_go_to_their_places() -> Result<()> {
     assert!(e.unwrap_err().to_string().contains("out of range"));
     Ok(())
 }
+
+#[test]
+fn what_is_no_probability_is_refused() -> Result<()> {
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
+    let target = Tensor::with(gpu).ones([2])?;
+    let good = tensor([0.25f32, 1.0])?.to_device(gpu)?;
+    assert!(good.binary_cross_entropy(&target).is_ok());
+    for bad in [-0.5f32, 1.5, f32::NAN] {
+        let x = tensor([0.25f32, bad])?.to_device(gpu)?;
+        let e = x.binary_cross_entropy(&target).unwrap_err();
+        assert!(e.to_string().contains("between 0 and 1"), "{e}");
+    }
+    Ok(())
+}

@@ -1,6 +1,7 @@
 //! The negative log likelihood and its gradient, by operators that have loops.
 
 use super::{Call, Kernel, Made, converted};
+use crate::dispatch::Value;
 use crate::error::Result;
 use crate::ops::aten;
 use crate::tensor::Tensor;
@@ -143,4 +144,14 @@ fn backward(call: &Call<'_>) -> Made {
     let zeros = aten::zeros(x.sizes(), Some(x.dtype()), None, Some(call.device), None)?;
     let put = aten::scatter_src(&zeros, to.dim, &to.index, &converted(&minus, x.dtype())?)?;
     Ok(Some(vec![call.deliver(put, wanted)?]))
+}
+
+/// Whether the elements of the first operand are from 0 to 1, which the loops of `binary_cross_entropy`
+/// take for granted. Waits for the device.
+pub(in crate::cuda) fn are_probabilities(args: &[Value]) -> Result<bool> {
+    let Some(x) = args.first().and_then(Value::as_tensor) else { return Ok(true) };
+    let not_below = aten::ge_scalar(x, 0.into())?;
+    let not_above = aten::le_scalar(x, 1.into())?;
+    let all = aten::all(&aten::logical_and(&not_below, &not_above)?)?;
+    Ok(aten::item(&all)?.as_bool())
 }

@@ -22,6 +22,7 @@ use crate::modes::tracer::to_arg;
 use crate::ops::aten;
 use crate::tensor::on_device::gpu;
 use crate::tensor::{Generator, Tensor};
+pub(super) use losses::are_probabilities;
 use smallvec::SmallVec;
 use straightline_catalog::args::Arguments;
 use straightline_catalog::{Arg, DType, Device, DeviceType, Dims, Op, TensorMeta, layout};
