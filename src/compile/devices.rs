@@ -10,11 +10,12 @@ use straightline_passes::ir::control;
 use straightline_passes::ir::graph::{Graph, NodeKind};
 
 /// Whether code is made for a device.
-fn is_served(device: Device) -> bool {
+pub(super) fn is_served(device: Device) -> bool {
     device.is_cpu() || cfg!(feature = "cuda") && device.kind == DeviceType::Cuda
 }
 
-fn elsewhere(what: &str, device: Device) -> Error {
+/// The error of what is on a device that there is no code for.
+pub(super) fn elsewhere(what: &str, device: Device) -> Error {
     Error::device(format!(
         "compile() makes code for {}, and {what} is on `{device}`: move it with `to_device(Device::CPU)`, or call \
          the function without `compile()`",

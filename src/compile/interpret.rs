@@ -1,5 +1,6 @@
 //! The calls of a captured graph, made one after another through the dispatcher.
 
+use super::devices;
 use super::externs::to_stack;
 use super::results;
 use super::traced::Traced;
@@ -271,8 +272,8 @@ pub(super) fn check_shapes(graph: &Graph) -> Result<()> {
                 let what = format!("{}{sizes:?} with strides {strides:?}", m.dtype);
                 refuse(id, format!("{what} is no tensor that memory can hold"));
             }
-            if !m.device.is_cpu() {
-                refuse(id, format!("compile() makes code for the CPU, not for `{}`", m.device));
+            if !devices::is_served(m.device) {
+                refuse(id, devices::elsewhere("this", m.device).to_string());
             }
         }
     }
