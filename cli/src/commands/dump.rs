@@ -211,6 +211,11 @@ fn code(lowered: &Lowered, stage: Stage, format: Format) -> Result<String> {
         return Err(no_dot(stage));
     }
     let executable = lowered.compile_with_text(true)?;
+    if executable.cuda().is_some() {
+        return Err(CliError::Usage(format!(
+            "the graph is of a GPU, for which there is no stage `{stage}`: take `cuda`, `ptx` or `sass`"
+        )));
+    }
     let text = match stage {
         Stage::Asm => executable.asm(),
         _ => executable.clif(),
