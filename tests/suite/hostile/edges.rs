@@ -77,8 +77,10 @@ fn check(body: &str) -> straightline::Result<()> {
 fn graphs_that_no_machine_can_run() {
     let far = "%0: f32[0] = aten::diagonal(%x, offset=-9223372036854775808)\n  return %0";
     check(far).unwrap();
-    let elsewhere = check("%0: f32[2,3] @cuda:0 = aten::exp(%x)\n  return %0").unwrap_err();
+    let elsewhere = check("%0: f32[2,3] @xla:0 = aten::exp(%x)\n  return %0").unwrap_err();
     assert!(elsewhere.to_string().contains("line 2, column 3"), "{elsewhere}");
+    let two = check("%0: f32[2,3] @cuda:0 = aten::exp(%x)\n  return %0").unwrap_err();
+    assert!(two.to_string().contains("`x` is on `cpu`"), "{two}");
     let wrong = "%0: f64[2] = aten::sum(%x)\n  %1: f32[2] = aten::linear(%x, %x)\n  return %1";
     let several = check(wrong).unwrap_err().to_string();
     assert!(several.contains("line 2") && several.contains("line 3"), "{several}");
