@@ -25,6 +25,7 @@ pub mod sort;
 pub mod spatial;
 #[cfg(test)]
 mod testing;
+pub mod tune;
 
 pub use blaslt::BlasError;
 pub use loader::{Availability, Found, availability};

@@ -45,18 +45,22 @@ pub fn functions(
     text: &str,
     names: &[&str],
 ) -> Result<Functions, ProgramError> {
-    static LOADED: OnceLock<Mutex<HashMap<(u32, String), Functions>>> = OnceLock::new();
+    static LOADED: OnceLock<Mutex<HashMap<(u32, String), Module>>> = OnceLock::new();
     let loaded = LOADED.get_or_init(Mutex::default);
     let key = (device.ordinal(), text.to_string());
     let lock = || loaded.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(found) = lock().get(&key) {
-        return Ok(found.clone());
-    }
-    // two threads may compile the same program at first
-    let module = Module::load(device, &binary(text, target(device))?)?;
+    let found = lock().get(&key).cloned();
+    let module = match found {
+        Some(module) => module,
+        None => {
+            // two threads may compile the same program at first
+            let module = Module::load(device, &binary(text, target(device))?)?;
+            lock().entry(key).or_insert(module).clone()
+        }
+    };
     let all: Result<Vec<Function>, DriverError> =
         names.iter().map(|name| module.function(name)).collect();
-    Ok(lock().entry(key).or_insert(all?.into()).clone())
+    Ok(all?.into())
 }
 
 /// The kernels of programs by what decides their texts, which take longer to write and to compare than
@@ -107,19 +111,30 @@ pub fn binary(text: &str, target: Target) -> Result<Binary, CompileError> {
         Found::Missing { .. } => "none".into(),
     };
     let head = format!("{target} {version} {}\n{text}", nvrtc::OPTIONS.join(" "));
-    let file = folder().map(|f| f.join(format!("{:016x}{:016x}", hash(&head, 0), hash(&head, 1))));
-    if let Some(code) =
-        file.as_ref().and_then(|f| std::fs::read(f).ok()).and_then(|b| kept(b, &head))
-    {
+    if let Some(code) = remembered(&head) {
         return Ok(Binary { target, code, resources: Vec::new(), took: Duration::ZERO });
     }
     let binary = nvrtc::compile(text, target)?;
-    if let Some(file) = file
-        && let Err(e) = keep(&file, &head, &binary.code)
+    remember(&head, &binary.code);
+    Ok(binary)
+}
+
+/// Bytes that are kept on disk by a key, beside the programs.
+pub(crate) fn remembered(key: &str) -> Option<Vec<u8>> {
+    kept(std::fs::read(file_of(key)?).ok()?, key)
+}
+
+/// Keeps bytes on disk by a key, if that is possible.
+pub(crate) fn remember(key: &str, bytes: &[u8]) {
+    if let Some(file) = file_of(key)
+        && let Err(e) = keep(&file, key, bytes)
     {
         tracing::debug!("{}: {e}", file.display());
     }
-    Ok(binary)
+}
+
+fn file_of(key: &str) -> Option<PathBuf> {
+    folder().map(|f| f.join(format!("{:016x}{:016x}", hash(key, 0), hash(key, 1))))
 }
 
 /// FNV-1a, from one of two beginnings.

@@ -4,11 +4,17 @@
 //! NVRTC needs no headers. How a kernel's grid and stages lie on threads is its [`Mapping`]:
 //!
 //! - [`Mapping::Points`]: a thread computes a grid point and goes through the axes of its stages in
-//!   order. Neighbouring threads have neighbouring points of the innermost grid axis. What scatters
-//!   goes this way: no two grid points meet, and within one the order is that of the loops.
-//! - [`Mapping::Rows`]: a warp, or a block, computes a grid point; its threads share the elements of
-//!   each stage, and reductions end in shuffles. (As in Inductor's persistent reductions and XLA's
-//!   row reductions, a row stays in shared memory between the stages that read it.)
+//!   order, or a few neighbouring points whose elements it loads and stores at once. Neighbouring
+//!   threads have neighbouring points of the innermost grid axis. What scatters in order goes this way:
+//!   no two grid points meet, and within one the order is that of the loops.
+//! - [`Mapping::Tiles`]: the same, by tiles of two axes, where an operand lies the other way round.
+//! - [`Mapping::Rows`]: some threads of a warp, or a block, compute a grid point; they share the
+//!   elements of each stage, and reductions end in shuffles. What a stage hands to the next, and what
+//!   several of them load, stays in registers (Inductor's persistent reductions do so up to 1,024
+//!   elements), else in shared memory (as XLA's row reductions), or in that of the launch.
+//! - [`Mapping::Columns`]: the threads of a block share columns, as in PyTorch's reductions of the
+//!   outer dimensions.
+//! - [`Mapping::Elements`]: a thread scatters one element, by an atomic operation.
 //!
 //! **Numbers.** Extents, strides, offsets, constants and the sizes that indices are checked against are written
 //! into the text, or are arguments of the kernel ([`Numbers::Arguments`]), in the order in which the
@@ -20,29 +26,34 @@
 //! code does; elementary functions differ in their last bits from those of the CPU.
 //!
 //! ```
-//! use straightline_cuda::emit::{Numbers, program};
+//! use straightline_cuda::emit::{Machine, Numbers, program};
 //! use straightline_passes::ir::graph::Graph;
 //! use straightline_passes::schedule::{ScheduleOptions, schedule};
 //! let text = "graph(%x: f32[64]) {\n  %0: f32[64] = aten::exp(%x)\n  return %0\n}";
 //! let graph: Graph = text.parse().unwrap();
 //! let schedule = schedule(&graph, &ScheduleOptions::default()).unwrap();
-//! let program = program(&schedule, Numbers::Literals).unwrap();
+//! let program = program(&schedule, Numbers::Literals, Machine::LARGE).unwrap();
 //! assert!(program.text.contains("expf("));
 //! assert_eq!(program.kernels.len(), 1);
 //! ```
 
 mod body;
+mod kept;
+mod lanes;
 mod mapping;
 mod numeric;
 mod reductions;
 #[cfg(test)]
 mod tests;
+mod turned;
 mod types;
 mod values;
 mod writer;
 
-pub use mapping::{Mapping, Shape};
+use mapping::Layout;
+pub use mapping::{Machine, Mapping, Shape};
 pub(crate) use numeric::Numeric;
+use std::collections::HashSet;
 use straightline_passes::ir::DType;
 use straightline_passes::schedule::loops::{BufferId, Kernel, Schedule};
 use writer::Writer;
@@ -84,7 +95,7 @@ pub struct Program {
 /// A kernel of a program, as it is launched.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Emitted {
-    /// The function's name.
+    /// The function's name. Kernels that do the same have one function.
     pub name: String,
     /// Its arguments: a pointer for each of these buffers, then the numbers (if there are any, as one
     /// structure of `i64`), a pointer to scratch memory (if `shape.scratch_bytes` is not 0), and one
@@ -143,23 +154,49 @@ pub(crate) fn type_of_size(bytes: usize) -> &'static str {
     types::of_size(bytes)
 }
 
-/// The program of a schedule's kernels.
+/// The program of a schedule's kernels, for a machine: with another one it is right as well.
 ///
 /// # Errors
 ///
 /// [`EmitError`] if a kernel has no CUDA form.
-pub fn program(schedule: &Schedule, numbers: Numbers) -> Result<Program, EmitError> {
-    let mut text = String::from(PRELUDE);
-    let mut kernels = Vec::new();
-    for (i, kernel) in schedule.kernels().enumerate() {
-        check(kernel)?;
-        let mut writer = Writer::new(schedule, kernel, numbers, i);
-        writer.kernel();
-        let (source, emitted) = writer.finish();
-        text.push_str(&source);
-        kernels.push(emitted);
+pub fn program(
+    schedule: &Schedule,
+    numbers: Numbers,
+    machine: Machine,
+) -> Result<Program, EmitError> {
+    let mut all = Vec::new();
+    for kernel in schedule.kernels() {
+        all.extend(variants(schedule, kernel, numbers, machine)?.next());
     }
-    Ok(Program { text, kernels })
+    Ok(assembled(all))
+}
+
+/// A program of kernels, with one text for those that do the same.
+pub(crate) fn assembled(all: Vec<(String, Emitted)>) -> Program {
+    let mut text = String::from(PRELUDE);
+    let mut names = HashSet::new();
+    for (source, emitted) in &all {
+        if names.insert(emitted.name.clone()) {
+            text.push_str(source);
+        }
+    }
+    Program { text, kernels: all.into_iter().map(|(_, emitted)| emitted).collect() }
+}
+
+/// A kernel in all ways that may be the quickest, the one that the cost model chooses first, and the text
+/// of each.
+pub(crate) fn variants<'s>(
+    schedule: &'s Schedule,
+    kernel: &'s Kernel,
+    numbers: Numbers,
+    machine: Machine,
+) -> Result<impl Iterator<Item = (String, Emitted)> + 's, EmitError> {
+    check(kernel)?;
+    Ok(Layout::all(kernel, machine).into_iter().map(move |layout| {
+        let mut writer = Writer::new(schedule, kernel, numbers, layout);
+        writer.kernel();
+        writer.finish()
+    }))
 }
 
 fn check(kernel: &Kernel) -> Result<(), EmitError> {

@@ -21,8 +21,56 @@ __device__ __forceinline__ half_bits to_f16(float x) {
 __device__ __forceinline__ float round_bf16(float x) { return from_bf16(to_bf16(x)); }
 __device__ __forceinline__ float round_f16(float x) { return from_f16(to_f16(x)); }
 
+// Sizes, strides and constants of a kernel.
+template <int N> struct Numbers { long long at[N]; };
+
 // So many elements that are loaded and stored at once.
 template <typename T, int N> struct __align__(sizeof(T) * N) Pack { T at[N]; };
+template <typename T, int N> __device__ __forceinline__ Pack<T, N> load_pack(const T* from, bool whole) {
+    if (whole) return *(const Pack<T, N>*)from;
+    Pack<T, N> r;
+#pragma unroll
+    for (int i = 0; i < N; i++) r.at[i] = from[i];
+    return r;
+}
+template <typename T, int N> __device__ __forceinline__ void store_pack(T* to, const Pack<T, N>& pack, bool whole) {
+    if (whole) {
+        *(Pack<T, N>*)to = pack;
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++) to[i] = pack.at[i];
+}
+
+// An element is replaced by a function of it, whatever other threads do.
+template <int BYTES> struct Word { typedef unsigned type; };
+template <> struct Word<2> { typedef unsigned short type; };
+template <> struct Word<8> { typedef unsigned long long type; };
+template <typename T, typename F> __device__ __forceinline__ void update(T* place, F f) {
+    if (sizeof(T) == 1) {
+        // a byte of the word that it is in
+        unsigned* const word = (unsigned*)((unsigned long long)place & ~3ull);
+        const int shift = ((unsigned long long)place & 3) * 8;
+        unsigned old = *(volatile unsigned*)word, seen;
+        do {
+            seen = old;
+            const T next = f((T)(seen >> shift));
+            const unsigned with = (seen & ~(0xffu << shift)) | ((unsigned)(unsigned char)next << shift);
+            if (with == seen) return;
+            old = atomicCAS(word, seen, with);
+        } while (old != seen);
+        return;
+    }
+    typedef typename Word<sizeof(T)>::type W;
+    union Both { T element; W word; } seen, next, old;
+    old.element = *(volatile T*)place;
+    do {
+        seen.word = old.word;
+        next.element = f(seen.element);
+        if (next.word == seen.word) return;
+        old.word = atomicCAS((W*)place, seen.word, next.word);
+    } while (old.word != seen.word);
+}
 
 // NaN propagates, and comes first.
 template <typename T> __device__ __forceinline__ T larger(T a, T b) { return a > b ? a : b; }
@@ -112,12 +160,17 @@ template <typename T> __device__ __forceinline__ void add_up(T& total, T& lost, 
     total = sum;
 }
 
-// The total of a group of neighbouring threads, in each of them: a warp, or a block.
+template <typename T> __device__ __forceinline__ void add_to(T* place, T v) { atomicAdd(place, v); }
+__device__ __forceinline__ void add_to(long long* place, long long v) {
+    atomicAdd((unsigned long long*)place, (unsigned long long)v);
+}
+
+// The total of a group of neighbouring threads, in each of them: a part of a warp, a warp, or a block.
 template <int THREADS, typename T, typename F> __device__ __forceinline__ T combined(T v, F f) {
 #pragma unroll
-    for (int far = 16; far; far >>= 1) v = f(v, (T)__shfl_xor_sync(0xffffffffu, v, far));
+    for (int far = (THREADS < 32 ? THREADS : 32) / 2; far; far >>= 1) v = f(v, (T)__shfl_xor_sync(0xffffffffu, v, far));
     if (THREADS > 32) {
-        __shared__ T parts[THREADS / 32];
+        __shared__ T parts[THREADS / 32 + 1];
         if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = v;
         __syncthreads();
         v = parts[0];
@@ -125,6 +178,21 @@ template <int THREADS, typename T, typename F> __device__ __forceinline__ T comb
         for (int warp = 1; warp < THREADS / 32; warp++) v = f(v, parts[warp]);
         __syncthreads();
     }
+    return v;
+}
+// The total of the threads of a block that have one place among LANES.
+template <int LANES, int MEMBERS, typename T, typename F> __device__ __forceinline__ T combined_columns(T v, F f) {
+    __shared__ T parts[MEMBERS][LANES];
+    const int lane = threadIdx.x % LANES, member = threadIdx.x / LANES;
+    parts[member][lane] = v;
+#pragma unroll
+    for (int far = MEMBERS / 2; far; far >>= 1) {
+        __syncthreads();
+        if (member < far) parts[member][lane] = f(parts[member][lane], parts[member + far][lane]);
+    }
+    __syncthreads();
+    v = parts[0][lane];
+    __syncthreads();
     return v;
 }
 
@@ -140,14 +208,14 @@ template <bool MAX, typename T> __device__ __forceinline__ void take_place(T& be
 }
 template <int THREADS, bool MAX, typename T> __device__ __forceinline__ void combined_place(T& best, long long& place) {
 #pragma unroll
-    for (int far = 16; far; far >>= 1) {
+    for (int far = (THREADS < 32 ? THREADS : 32) / 2; far; far >>= 1) {
         const T v = (T)__shfl_xor_sync(0xffffffffu, best, far);
         const long long at = __shfl_xor_sync(0xffffffffu, place, far);
         take_place<MAX>(best, place, v, at);
     }
     if (THREADS > 32) {
-        __shared__ T values[THREADS / 32];
-        __shared__ long long places[THREADS / 32];
+        __shared__ T values[THREADS / 32 + 1];
+        __shared__ long long places[THREADS / 32 + 1];
         if (threadIdx.x % 32 == 0) {
             values[threadIdx.x / 32] = best;
             places[threadIdx.x / 32] = place;
@@ -156,4 +224,14 @@ template <int THREADS, bool MAX, typename T> __device__ __forceinline__ void com
         for (int warp = 0; warp < THREADS / 32; warp++) take_place<MAX>(best, place, values[warp], places[warp]);
         __syncthreads();
     }
+}
+template <int LANES, int MEMBERS, bool MAX, typename T> __device__ __forceinline__ void combined_place_columns(T& best, long long& place) {
+    __shared__ T values[MEMBERS][LANES];
+    __shared__ long long places[MEMBERS][LANES];
+    const int lane = threadIdx.x % LANES, member = threadIdx.x / LANES;
+    values[member][lane] = best;
+    places[member][lane] = place;
+    __syncthreads();
+    for (int i = 0; i < MEMBERS; i++) take_place<MAX>(best, place, values[i][lane], places[i][lane]);
+    __syncthreads();
 }

@@ -1,6 +1,6 @@
 //! Reductions: a total in each thread, combined over the threads that share a grid point.
 
-use super::body::name;
+use super::body::{Group, name};
 use super::types::{Held, limit, literal, rounded};
 use super::values::{cast, reduced};
 use straightline_passes::ir::DType;
@@ -20,6 +20,8 @@ pub(super) struct Total {
     held: DType,
     /// Of the result.
     dtype: DType,
+    /// A thread adds few elements.
+    few: bool,
 }
 
 enum What {
@@ -32,6 +34,7 @@ impl Total {
         stage: usize,
         i: u32,
         inst: &Inst,
+        few: bool,
         dtype_of: impl Fn(Val) -> DType,
     ) -> Option<Total> {
         let (what, value) = match inst.op {
@@ -44,7 +47,7 @@ impl Total {
             What::Fold(_) => inst.dtype.opmath(),
             What::Place { .. } => from,
         };
-        Some(Total { stage, inst: i, what, value, from, held, dtype: inst.dtype })
+        Some(Total { stage, inst: i, what, value, from, held, dtype: inst.dtype, few })
     }
 
     pub(super) fn is_place(&self) -> bool {
@@ -54,7 +57,8 @@ impl Total {
     /// Whether a sum keeps what its additions have lost.
     fn compensates(&self) -> bool {
         let float = Held::of(self.held).is_some_and(Held::is_float);
-        float && matches!(self.what, What::Fold(ReduceOp::Sum))
+        // the sums of few elements are added up as a tree
+        float && !self.few && matches!(self.what, What::Fold(ReduceOp::Sum))
     }
 
     fn total(&self) -> String {
@@ -103,17 +107,23 @@ impl Total {
     }
 
     /// The total of a group of threads, in each of them.
-    pub(super) fn combined(&self, threads: u32) -> Vec<String> {
+    pub(super) fn combined(&self, group: Group) -> Vec<String> {
         let (total, ty) = (self.total(), self.type_name());
+        let Group { members, points, columns, .. } = group;
+        let (function, shape) = match columns {
+            false => ("combined", format!("{members}")),
+            true => ("combined_columns", format!("{points}, {members}")),
+        };
         match self.what {
             What::Fold(op) => {
                 let both = reduced(op, "a", "b", self.held);
                 vec![format!(
-                    "{total} = combined<{threads}>({total}, [](const {ty} a, const {ty} b) -> {ty} {{ return {both}; }});"
+                    "{total} = {function}<{shape}>({total}, [](const {ty} a, const {ty} b) -> {ty} {{ return {both}; }});"
                 )]
             }
             What::Place { max } => {
-                vec![format!("combined_place<{threads}, {max}>({total}, {total}p);")]
+                let function = function.replace("combined", "combined_place");
+                vec![format!("{function}<{shape}, {max}>({total}, {total}p);")]
             }
         }
     }

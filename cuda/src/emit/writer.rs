@@ -1,9 +1,11 @@
 //! The text of one kernel.
 
-use super::mapping::{Layout, Mapping, Rows};
+use super::body::Group;
+use super::mapping::{Layout, Mapping, Rows, row_bytes};
 use super::types::{Held, element, literal, long};
 use super::{Emitted, Numbers};
 use std::fmt::Write;
+use std::hash::{Hash, Hasher};
 use straightline_passes::ir::{DType, Scalar};
 use straightline_passes::schedule::loops::{Axis, BufferId, Index, Kernel, Mem, Op, Schedule, Val};
 
@@ -17,6 +19,8 @@ pub(super) struct Writer<'s> {
     buffers: Vec<BufferId>,
     written: Vec<BufferId>,
     pub(super) fails: bool,
+    /// The stage that is being written.
+    pub(super) stage: usize,
     /// Elements and points are counted by 32 bits.
     short: bool,
     name: String,
@@ -32,7 +36,7 @@ impl<'s> Writer<'s> {
         schedule: &'s Schedule,
         kernel: &'s Kernel,
         how: Numbers,
-        number: usize,
+        layout: Layout,
     ) -> Writer<'s> {
         let ops = || kernel.stages.iter().flat_map(|s| &s.body).map(|i| &i.op);
         let (mut buffers, mut written) = (Vec::new(), Vec::new());
@@ -59,14 +63,15 @@ impl<'s> Writer<'s> {
         Writer {
             schedule,
             kernel,
-            layout: Layout::of(kernel),
+            layout,
             how,
             numbers: Vec::new(),
             buffers,
             written,
             fails: false,
+            stage: 0,
             short: largest.max(kernel.points()).max(longest) < SHORT / 2,
-            name: format!("k{number}_{}", identifier(&kernel.name)),
+            name: identifier(&kernel.name),
             out: String::new(),
             depth: 1,
         }
@@ -181,30 +186,49 @@ impl<'s> Writer<'s> {
 
     /// An element of memory.
     pub(super) fn place(&mut self, mem: &Mem, index: String) -> String {
-        match mem {
-            Mem::Buffer(b) => format!("b{}[{index}]", b.0),
-            // a thread's elements lie as far apart as there are threads
-            Mem::Scratch(r) if self.layout.shape.mapping == Mapping::Points => {
+        match (mem, self.layout.shape.mapping) {
+            (Mem::Buffer(b), _) => format!("{}[{index}]", self.buffer(*b)),
+            // a thread's elements lie as far apart as there are threads, or points of a block
+            (Mem::Scratch(r), Mapping::Points { .. }) => {
                 format!("s{r}[({index}) * (long long)workers]")
             }
-            Mem::Scratch(r) => format!("s{r}[{index}]"),
+            (Mem::Scratch(r), Mapping::Columns { lanes, .. }) => {
+                format!("s{r}[({index}) * {lanes} + local]")
+            }
+            (Mem::Scratch(r), _) => format!("s{r}[{index}]"),
         }
     }
 
-    /// The function from its first to its last line, and how it is launched.
+    /// Declares whether each buffer begins where several elements can be loaded at once.
+    pub(super) fn alignment(&mut self) {
+        for i in 0..self.buffers.len() {
+            self.line(format!("const bool w{i} = ((unsigned long long)b{i} & 15) == 0;"));
+        }
+    }
+
+    /// The place of a buffer among the parameters.
+    pub(super) fn parameter(&self, b: BufferId) -> usize {
+        self.buffers.iter().position(|id| *id == b).unwrap_or_default()
+    }
+
+    fn buffer(&self, b: BufferId) -> String {
+        format!("b{}", self.parameter(b))
+    }
+
+    /// The function from its first to its last line, and how it is launched. Its name ends in a digest
+    /// of what it does, so that kernels with one text are one function.
     pub(super) fn finish(self) -> (String, Emitted) {
+        // parameters by their place: two kernels may do the same to different buffers
         let mut arguments: Vec<String> = Vec::new();
         for b in &self.buffers {
             let ty = element(self.schedule.buffer(*b).dtype);
             // what is only read may still be what another argument writes
             let constant = if self.written.contains(b) { "" } else { "const " };
-            arguments.push(format!("{constant}{ty}* b{}", b.0));
+            arguments.push(format!("{constant}{ty}* {}", self.buffer(*b)));
         }
-        let mut text = String::new();
-        if !self.numbers.is_empty() {
-            let count = self.numbers.len();
-            let _ = writeln!(text, "\nstruct Numbers_{} {{ long long at[{count}]; }};", self.name);
-            arguments.push(format!("const Numbers_{} n", self.name));
+        let count = self.numbers.len();
+        if count != 0 {
+            arguments.push(format!("const Numbers<{count}> n"));
         }
         if self.layout.shape.scratch_bytes != 0 {
             arguments.push("unsigned char* scratch".into());
@@ -212,17 +236,15 @@ impl<'s> Writer<'s> {
         if self.fails {
             arguments.push("Status* status".into());
         }
+        let rest = format!("({}) {{\n{}}}\n", arguments.join(", "), self.out);
         let threads = self.layout.shape.threads;
-        let _ = writeln!(
-            text,
-            "\nextern \"C\" __global__ void __launch_bounds__({threads}) {}({}) {{",
-            self.name,
-            arguments.join(", ")
-        );
-        text.push_str(&self.out);
-        text.push_str("}\n");
+        let mut digest = std::hash::DefaultHasher::new();
+        (threads, &rest).hash(&mut digest);
+        let name = format!("{}_{:016x}", self.name, digest.finish());
+        let first = format!("\nextern \"C\" __global__ void __launch_bounds__({threads}) {name}");
+        let text = first + &rest;
         let emitted = Emitted {
-            name: self.name,
+            name,
             buffers: self.buffers,
             numbers: self.numbers,
             fails: self.fails,
@@ -231,46 +253,48 @@ impl<'s> Writer<'s> {
         (text, emitted)
     }
 
-    /// Declares the scratch rows of a group of threads (`group`, of `groups` in all, `local` in its
-    /// block), or of a thread.
-    pub(super) fn scratch_rows(&mut self) {
-        let scratch = self.kernel.scratch.clone();
-        if scratch.is_empty() {
+    /// Declares the scratch rows of a thread, or those of a group of threads that are not in registers.
+    pub(super) fn scratch_rows(&mut self, group: Option<Group>) {
+        let (kernel, kept) = (self.kernel, self.layout.kept.rows.clone());
+        let lanes = group.filter(|g| g.columns).map_or(1, |g| i64::from(g.points));
+        let rows: Vec<(usize, &str, i64)> = (kernel.scratch.iter().enumerate())
+            .filter(|(r, _)| !kept[*r])
+            .map(|(r, s)| (r, element(s.dtype), row_bytes(s, lanes)))
+            .collect();
+        let all: i64 = rows.iter().map(|(.., bytes)| bytes).sum();
+        if rows.is_empty() {
             return;
         }
-        let bytes = |s: &straightline_passes::schedule::loops::Scratch| {
-            (s.len * s.dtype.size() as i64 + 15) & !15
+        let Some(group) = group else {
+            let mut before = 0;
+            for (r, ty, bytes) in rows {
+                let first = self.wide_number(before);
+                self.line(format!("{ty}* s{r} = ({ty}*)(scratch + {first} * workers) + worker;"));
+                before += bytes;
+            }
+            return;
         };
-        let mut before: i64 = 0;
-        let all: i64 = scratch.iter().map(bytes).sum();
-        match (self.layout.shape.mapping, self.layout.rows) {
-            (Mapping::Points, _) => {
-                for (r, s) in scratch.iter().enumerate() {
-                    let ty = element(s.dtype);
-                    let first = self.wide_number(before);
-                    self.line(format!(
-                        "{ty}* s{r} = ({ty}*)(scratch + {first} * workers) + worker;"
-                    ));
-                    before += bytes(s);
-                }
+        let one = group.points == 1 || group.columns;
+        let from = match self.layout.rows {
+            Rows::Shared => {
+                self.line("extern __shared__ __align__(16) unsigned char shared[];");
+                "shared".to_string()
             }
-            (Mapping::Rows { .. }, rows) => {
-                let all = self.wide_number(all);
-                let from = match rows {
-                    Rows::Shared => {
-                        self.line("extern __shared__ __align__(16) unsigned char shared[];");
-                        format!("shared + {all} * local")
-                    }
-                    Rows::Global => format!("scratch + {all} * worker"),
-                };
-                self.line(format!("unsigned char* const rows = {from};"));
-                for (r, s) in scratch.iter().enumerate() {
-                    let ty = element(s.dtype);
-                    let first = self.wide_number(before);
-                    self.line(format!("{ty}* s{r} = ({ty}*)(rows + {first});"));
-                    before += bytes(s);
-                }
+            Rows::Global => {
+                let block = self.wide_number(all * i64::from(if one { 1 } else { group.points }));
+                format!("scratch + {block} * blockIdx.x")
             }
+        };
+        let from = match one {
+            true => from,
+            false => format!("{from} + {} * local", self.wide_number(all)),
+        };
+        self.line(format!("unsigned char* const rows = {from};"));
+        let mut before = 0;
+        for (r, ty, bytes) in rows {
+            let first = self.wide_number(before);
+            self.line(format!("{ty}* s{r} = ({ty}*)(rows + {first});"));
+            before += bytes;
         }
     }
 }

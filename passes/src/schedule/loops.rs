@@ -328,6 +328,9 @@ pub struct Kernel<N = i64, C = Scalar> {
     /// Estimated scalar operations per grid point, loads and stores counted as one: decides how the
     /// grid is split among threads.
     pub work_per_point: u64,
+    /// What scatters may do so in any order, so that points of its stage that hit one element need
+    /// atomic operations. Only a kernel of one stage says so, in a schedule for a GPU.
+    pub in_any_order: bool,
     /// The graph operators that were fused into it, in order (`aten::mul.Tensor`).
     pub ops: Vec<crate::ir::Op>,
 }

@@ -7,6 +7,7 @@
 mod checks;
 mod convolution;
 mod cost;
+mod cut;
 mod display;
 mod emit;
 mod fuse;
@@ -43,20 +44,34 @@ pub struct ScheduleOptions {
     pub fold_epilogues: bool,
     /// Convolutions may be computed by algorithms whose errors are larger than those of sums.
     pub fast_math: bool,
-    /// An operator that only moves bytes and is fused with nothing may be called, where a CPU's
-    /// kernel is predicted to be quicker than loops.
-    pub call_quicker: bool,
+    /// What runs it.
+    pub target: Target,
+    /// What is scattered is combined in the order of the loops, so that each run gives the same bits.
+    /// Otherwise a GPU takes it in any order.
+    pub deterministic: bool,
+}
+
+/// What a schedule is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// Few threads, with caches and vectors: an operator that only moves bytes and is fused with
+    /// nothing may be called, where its kernel is predicted to be quicker than loops.
+    Cpu,
+    /// Hundreds of thousands of threads: reductions are cut until all of them have work, and a step of
+    /// loops is one launch whatever it moves.
+    Gpu,
 }
 
 impl ScheduleOptions {
-    /// For a GPU: a step of loops is one launch whatever it moves.
+    /// For a GPU, in any order where that is quicker.
     ///
     /// ```
-    /// use straightline_passes::schedule::ScheduleOptions;
-    /// assert!(!ScheduleOptions::of_gpu().call_quicker);
+    /// use straightline_passes::schedule::{ScheduleOptions, Target};
+    /// let options = ScheduleOptions::of_gpu();
+    /// assert_eq!((options.target, options.deterministic), (Target::Gpu, false));
     /// ```
     pub fn of_gpu() -> ScheduleOptions {
-        ScheduleOptions { call_quicker: false, ..ScheduleOptions::default() }
+        ScheduleOptions { target: Target::Gpu, deterministic: false, ..ScheduleOptions::default() }
     }
 }
 
@@ -67,7 +82,8 @@ impl Default for ScheduleOptions {
             merge_siblings: true,
             fold_epilogues: true,
             fast_math: false,
-            call_quicker: true,
+            target: Target::Cpu,
+            deterministic: true,
         }
     }
 }

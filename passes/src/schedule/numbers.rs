@@ -40,6 +40,7 @@ impl Kernel {
     ///     vectorize: Vectorize::Grid,
     ///     scratch: vec![],
     ///     work_per_point: 0,
+    ///     in_any_order: false,
     ///     ops: vec![],
     /// };
     /// let mut listed = Listed(Vec::new());
@@ -56,6 +57,7 @@ impl Kernel {
                 .map(|s| Scratch { dtype: s.dtype, len: to.number(s.len) })
                 .collect(),
             work_per_point: self.work_per_point,
+            in_any_order: self.in_any_order,
             ops: self.ops.clone(),
         }
     }

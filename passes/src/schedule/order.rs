@@ -1,6 +1,7 @@
 //! The axes of a kernel: their order, merging neighbours, cutting long sums, and which of them
 //! vectors run along.
 
+use super::Target;
 use super::cost::instruction;
 use super::emit::Emitted;
 use super::index::extent_in;
@@ -170,6 +171,22 @@ fn vectorize(grid: &[Axis], stages: &[Stage]) -> Vectorize {
     }
 }
 
+/// A stage whose points all are grid points of a kernel of their own, if none of them reduces.
+pub(crate) fn spread(grid: &[Axis], stage: &Stage) -> Option<(Vec<Axis>, Stage, Vectorize)> {
+    let reduces = |i: &Inst| matches!(i.op, Op::Reduce(..) | Op::ArgReduce { .. });
+    if stage.body.iter().any(reduces) {
+        return None;
+    }
+    let mut grid: Vec<Axis> = grid.iter().chain(&stage.axes).copied().collect();
+    let mut stages = [Stage { axes: SmallVec::new(), body: stage.body.clone() }];
+    sort_axes(&mut grid, &[&stages[0]]);
+    merge_axes(&mut grid, &mut stages);
+    renumber(&mut grid, &mut stages);
+    let along = vectorize(&grid, &stages);
+    let [stage] = stages;
+    Some((grid, stage, along))
+}
+
 /// Numbers axes in order: the grid, then the stages.
 fn renumber(grid: &mut [Axis], stages: &mut [Stage]) {
     let mut names = HashMap::new();
@@ -195,7 +212,7 @@ fn renumber(grid: &mut [Axis], stages: &mut [Stage]) {
 }
 
 /// The finished loop nest: grid, stages, and what vectors run along.
-pub(crate) fn finish(e: Emitted) -> Kernel {
+pub(crate) fn finish(e: Emitted, target: Target) -> Kernel {
     let Emitted { mut grid, mut stages, scratch, .. } = e;
     let mut next = 1 << 20;
     {
@@ -211,7 +228,8 @@ pub(crate) fn finish(e: Emitted) -> Kernel {
         }
         merge_axes(&mut axes, std::slice::from_mut(stage));
         stage.axes = SmallVec::from_vec(axes);
-        if !ordered {
+        // threads of a GPU add few elements each
+        if !ordered && target == Target::Cpu {
             cut_long_sum(stage, &mut next);
         }
     }
@@ -230,6 +248,7 @@ pub(crate) fn finish(e: Emitted) -> Kernel {
         stages,
         scratch,
         work_per_point,
+        in_any_order: false,
         ops: Vec::new(),
     }
 }

@@ -11,7 +11,8 @@ use super::program::{Def, Program, Source, V};
 use super::results::bind_results;
 use super::verify::verify_schedule;
 use super::{
-    ScheduleError, ScheduleOptions, checks, convolution, in_place, matmul, node_label, order,
+    ScheduleError, ScheduleOptions, Target, checks, convolution, cut, in_place, matmul, node_label,
+    order,
 };
 use crate::ir::graph::{Graph, NodeId, NodeKind, ValueRef};
 use crate::ir::view::view_strides;
@@ -34,7 +35,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// # Ok::<(), straightline_passes::ir::ArgumentError>(())
 /// ```
 pub fn schedule(graph: &Graph, options: &ScheduleOptions) -> Result<Schedule, ScheduleError> {
-    let lowered = lower(graph, options.call_quicker)?;
+    let lowered = lower(graph, options.target)?;
     let mut p = lowered.program;
     let results = bind_results(graph, &mut p, &lowered.map);
     let mut pinned: BTreeSet<V> = results.bound.keys().copied().collect();
@@ -60,12 +61,16 @@ pub fn schedule(graph: &Graph, options: &ScheduleOptions) -> Result<Schedule, Sc
         strides: &demands.strides,
         bound: &results.bound,
         fast_math: options.fast_math,
+        target: options.target,
         buffers: Vec::new(),
         ids: HashMap::new(),
         sites: Vec::new(),
         site_ids: HashMap::new(),
     };
-    let schedule = planner.build(fused, &demands, results.outputs, &lowered.map)?;
+    let mut schedule = planner.build(fused, &demands, results.outputs, &lowered.map)?;
+    if options.target == Target::Gpu && !options.deterministic {
+        cut::scatters(&mut schedule);
+    }
     // the code that runs the schedule trusts every index in it
     verify_schedule(&schedule)?;
     Ok(schedule)
@@ -104,6 +109,7 @@ struct Planner<'a> {
     strides: &'a HashMap<V, Dims>,
     bound: &'a BTreeMap<V, u32>,
     fast_math: bool,
+    target: Target,
     buffers: Vec<Buffer>,
     ids: HashMap<V, BufferId>,
     sites: Vec<Site>,
@@ -312,7 +318,7 @@ impl Planner<'_> {
                 _ => None,
             })
             .collect();
-        let mut kernel = order::finish(emitted);
+        let mut kernel = order::finish(emitted, self.target);
         for stage in &mut kernel.stages {
             for inst in &mut stage.body {
                 // emission knows the node

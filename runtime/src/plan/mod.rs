@@ -34,6 +34,7 @@
 //!         vectorize: Vectorize::Grid,
 //!         scratch: vec![],
 //!         work_per_point: 3,
+//!         in_any_order: false,
 //!         ops: vec![],
 //!     })],
 //!     ..Schedule::default()

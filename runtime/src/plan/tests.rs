@@ -35,6 +35,7 @@ fn scale(from: u32, to: u32, n: i64, by: f64) -> Step {
         vectorize: Vectorize::Grid,
         scratch: vec![],
         work_per_point: 4,
+        in_any_order: false,
         ops: vec![],
     })
 }

@@ -22,7 +22,7 @@ use straightline_catalog::{Arg, DType, Device, Dims, Effects, Op, layout};
 use straightline_cuda::allocator::StreamId;
 use straightline_cuda::copies::{self, Strided};
 use straightline_cuda::driver::{Argument, DeviceMemory, Function, Launch, Stream};
-use straightline_cuda::emit::{self, EmitError, Emitted, Numbers};
+use straightline_cuda::emit::{self, EmitError, Emitted, Machine, Numbers};
 use straightline_cuda::products::Workspace;
 use straightline_cuda::programs;
 use straightline_passes::schedule::loops::{
@@ -158,7 +158,8 @@ impl Program {
                 }
             });
         }
-        let emit::Program { text, kernels } = emit::program(&schedule, Numbers::Arguments)?;
+        let emit::Program { text, kernels } =
+            emit::program(&schedule, Numbers::Arguments, Machine::present())?;
         let scratch = kernels.iter().map(|k| k.shape.scratch_bytes).max().unwrap_or(0) as usize;
         let fails = kernels.iter().any(|k| k.fails);
         let once = work.iter().zip(&schedule.steps).any(|(work, step)| is_made_anew(work, step));

@@ -8,6 +8,7 @@
 use super::{CallView, Lowerer};
 use crate::ir::graph::{NodeId, NodeKind};
 use crate::ir::{Kind, layout};
+use crate::schedule::Target;
 use crate::schedule::prediction::Prediction;
 use crate::schedule::program::{Def, V};
 
@@ -17,7 +18,7 @@ const NEAR: usize = 16;
 impl Lowerer<'_> {
     /// The times of a call whose kernel is quicker than loops, if nothing is fused with it.
     pub(super) fn predicted(&self, c: &CallView) -> Option<Prediction> {
-        if !self.call_quicker || c.op.facts().kind != Kind::Movement {
+        if self.target != Target::Cpu || c.op.facts().kind != Kind::Movement {
             return None;
         }
         let elements = layout::numel(c.sizes()).max(0) as u64;

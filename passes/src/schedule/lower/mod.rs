@@ -16,7 +16,7 @@ mod view;
 
 use super::prediction::Prediction;
 use super::program::{Def, OpaqueCall, Program, Source, V};
-use super::{ScheduleError, checks};
+use super::{ScheduleError, Target, checks};
 use crate::ir::Effects;
 use crate::ir::args::Arguments;
 use crate::ir::graph::{Constant, Graph, NodeId, NodeKind, ValueRef};
@@ -91,8 +91,7 @@ fn wrap_dim(dim: i64, rank: usize) -> Option<usize> {
 
 struct Lowerer<'g> {
     graph: &'g Graph,
-    /// [`ScheduleOptions::call_quicker`](super::ScheduleOptions::call_quicker).
-    call_quicker: bool,
+    target: Target,
     p: Program,
     map: HashMap<ValueRef, V>,
     /// Constants of positions, by their numbers.
@@ -383,10 +382,10 @@ fn bytes(elements: &[Scalar], dtype: DType) -> Arc<[u8]> {
 }
 
 /// Lowers every node of the graph.
-pub(crate) fn lower(graph: &Graph, call_quicker: bool) -> Result<LoweredGraph, ScheduleError> {
+pub(crate) fn lower(graph: &Graph, target: Target) -> Result<LoweredGraph, ScheduleError> {
     let mut l = Lowerer {
         graph,
-        call_quicker,
+        target,
         p: Program::default(),
         map: HashMap::new(),
         lists: HashMap::new(),

@@ -4,6 +4,7 @@ use super::{CallView, Lowered, Lowerer, wrap_dim};
 use crate::ir::Op;
 use crate::ir::promote::{accumulated, int_to_float};
 use crate::ir::{DType, Dims, Scalar};
+use crate::schedule::Target;
 use crate::schedule::loops::{BinaryOp, ReduceOp};
 use crate::schedule::program::{Def, V};
 use smallvec::{SmallVec, smallvec};
@@ -24,20 +25,28 @@ const WIDE_ROW: i64 = 512;
 /// Smaller matrices stay in the second-level cache.
 const COLUMNS_FROM: i64 = 1 << 19;
 
-/// Into how many parts elements are cut whose sizes these are: whole slices along the first
+/// A GPU has work for this many blocks (two for each multiprocessor of a large one).
+const BLOCKS: i64 = 264;
+/// Elements that a block shares at least, of a row and of a column.
+const OF_ROW: i64 = 1 << 12;
+const OF_COLUMN: i64 = 256;
+/// Columns of a block.
+const COLUMNS: i64 = 32;
+
+/// Into how many parts, at most, elements are cut whose sizes these are: whole slices along the first
 /// dimensions, so that a value of such sizes can be computed where it is read, if possible.
-fn parts(sizes: &[i64]) -> Option<i64> {
+fn parts(sizes: &[i64], most: i64) -> Option<i64> {
     let divisor = |n: i64, most: i64| (2..=most).rev().find(|p| n % p == 0);
     let mut slices = 1;
     for n in sizes {
-        if slices * n > MAX_PARTS {
-            slices *= divisor(*n, MAX_PARTS / slices).unwrap_or(1);
+        if slices * n > most {
+            slices *= divisor(*n, most / slices).unwrap_or(1);
             break;
         }
         slices *= n;
     }
     match slices {
-        1 => divisor(sizes.iter().product(), MAX_PARTS),
+        1 => divisor(sizes.iter().product(), most),
         slices => Some(slices),
     }
 }
@@ -171,8 +180,14 @@ impl Lowerer<'_> {
         let count: i64 = dims.iter().map(|d| sizes[*d]).product();
         let n = self.p.numel(x);
         let trailing = dims.iter().enumerate().all(|(i, d)| *d == lead + i);
-        match parts(&dims.iter().map(|d| sizes[*d]).collect::<Vec<_>>()) {
-            Some(parts) if trailing && n >= SPLIT_FROM && n / count < FEW_RESULTS => {
+        let few = n / count;
+        let most = match self.target {
+            Target::Cpu if n >= SPLIT_FROM && few < FEW_RESULTS => MAX_PARTS,
+            Target::Cpu => 1,
+            Target::Gpu => (BLOCKS * 2 / few.max(1)).min(count / OF_ROW),
+        };
+        match parts(&dims.iter().map(|d| sizes[*d]).collect::<Vec<_>>(), most) {
+            Some(parts) if trailing && few > 0 && most > 1 => {
                 let mut shape = Dims::from_slice(results);
                 shape.push(parts);
                 let partial_sizes = shape.clone();
@@ -190,9 +205,8 @@ impl Lowerer<'_> {
         }
     }
 
-    /// Cuts a long reduction over the first dimensions in two, so that each part reads rows that
-    /// the processor's address cache covers: a column of thousands of distant rows misses at every
-    /// element.
+    /// Cuts a long reduction over the first dimensions in two. On a CPU each part reads rows that the
+    /// processor's address cache covers: a column of thousands of distant rows misses at every element.
     fn partial_columns(
         &mut self,
         op: ReduceOp,
@@ -203,14 +217,21 @@ impl Lowerer<'_> {
         let leading = dims.iter().enumerate().all(|(i, d)| i == *d);
         let count: i64 = dims.iter().map(|d| self.p.sizes(x)[*d]).product();
         let width: i64 = results.iter().product();
-        let rows = (MIN_ROWS..=MAX_ROWS).rev().find(|r| count % r == 0);
-        match rows {
-            Some(rows)
-                if leading
-                    && count >= 4 * MAX_ROWS
-                    && width >= WIDE_ROW
-                    && count * width >= COLUMNS_FROM =>
+        let rows = match self.target {
+            Target::Cpu
+                if count >= 4 * MAX_ROWS && width >= WIDE_ROW && count * width >= COLUMNS_FROM =>
             {
+                (MIN_ROWS..=MAX_ROWS).rev().find(|r| count % r == 0)
+            }
+            Target::Cpu => None,
+            Target::Gpu => {
+                let blocks = width.div_euclid(COLUMNS).max(1);
+                let most = (BLOCKS * 2 / blocks).min(count / OF_COLUMN);
+                (2..=most).rev().find(|p| count % p == 0).map(|p| count / p)
+            }
+        };
+        match rows {
+            Some(rows) if leading && width > 0 => {
                 let parts = count / rows;
                 let cut: Dims = [parts, rows].iter().chain(results).copied().collect();
                 let partial_sizes: Dims = [parts].iter().chain(results).copied().collect();

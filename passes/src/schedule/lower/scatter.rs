@@ -11,6 +11,7 @@ use crate::ir::Op;
 use crate::ir::args;
 use crate::ir::view::Affine;
 use crate::ir::{DType, Dims, Scalar, layout};
+use crate::schedule::Target;
 use crate::schedule::loops::{BinaryOp, CompareOp, ReduceOp};
 use crate::schedule::program::{Bounds, Def, Place, Scatter, V};
 use smallvec::{SmallVec, smallvec};
@@ -72,8 +73,8 @@ fn extreme(dtype: DType, largest: bool) -> Scalar {
 }
 
 /// In how many blocks a row is cut, so that there are enough pieces of work.
-fn blocks(row: i64, points: i64, work: i64) -> i64 {
-    if work < SERIAL || points >= PIECES {
+fn blocks(target: Target, row: i64, points: i64, work: i64) -> i64 {
+    if target == Target::Gpu || work < SERIAL || points >= PIECES {
         return 1;
     }
     let fits = |b: &i64| row % b == 0 && row / b >= ROW;
@@ -227,7 +228,7 @@ impl<'g> Lowerer<'g> {
         let points: i64 = others.map(|k| sizes[k]).product();
         let work = layout::numel(&sizes) + layout::numel(&from);
         let b = match d != last && sizes[last] == from[last] {
-            true => blocks(sizes[last], points, work),
+            true => blocks(self.target, sizes[last], points, work),
             false => 1,
         };
         let mut shape = sizes.clone();
@@ -440,7 +441,7 @@ impl<'g> Lowerer<'g> {
         let work = layout::numel(&whole) + layout::numel(&sizes);
         let tail = match keeps_dims {
             true => tail.to_vec(),
-            false => rows(tail, lead, work),
+            false => rows(self.target, tail, lead, work),
         };
         let with = |head: &[i64]| -> Dims { head.iter().chain(&tail).copied().collect() };
         let shape = with(head);
@@ -539,7 +540,7 @@ fn put_sizes(whole: &[i64], ids: &[(usize, V)], places: &[i64]) -> Dims {
 
 /// Dimensions that follow the indexed ones, put together to rows: as long as they are pieces of
 /// work enough.
-fn rows(tail: &[i64], lead: i64, work: i64) -> Vec<i64> {
+fn rows(target: Target, tail: &[i64], lead: i64, work: i64) -> Vec<i64> {
     let (mut kept, mut row) = (tail.len(), 1);
     while kept > 0 {
         let points = lead * layout::numel(&tail[..kept]);
@@ -551,7 +552,7 @@ fn rows(tail: &[i64], lead: i64, work: i64) -> Vec<i64> {
     }
     let mut out = tail[..kept].to_vec();
     if kept < tail.len() {
-        let b = blocks(row, lead * layout::numel(&out), work);
+        let b = blocks(target, row, lead * layout::numel(&out), work);
         out.extend((b > 1).then_some(b));
         out.push(row / b);
     }

@@ -7,6 +7,7 @@ mod convolutions;
 mod draws;
 mod eval;
 mod fusion;
+mod gpu;
 mod interp;
 mod models;
 mod random;

@@ -102,6 +102,14 @@ fn schedules_compute_what_the_graph_says() {
     }
 }
 
+/// With reductions cut for more threads, and scatters apart.
+#[test]
+fn schedules_of_gpus_compute_the_same() {
+    for seed in 2000..2300 {
+        check(seed, &ScheduleOptions::of_gpu());
+    }
+}
+
 #[test]
 fn small_kernels_compute_the_same() {
     let options = ScheduleOptions {

@@ -121,6 +121,7 @@ impl Case {
             vectorize,
             scratch: Vec::new(),
             work_per_point: 8,
+            in_any_order: false,
             ops: Vec::new(),
         };
         Case {
