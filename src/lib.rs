@@ -55,6 +55,7 @@ pub mod control_flow;
 pub mod cuda;
 pub mod data;
 mod default_dtype;
+mod deterministic;
 pub mod dispatch;
 pub mod guide;
 pub mod methods;
@@ -76,6 +77,7 @@ pub use compile::{
     functionalize, mark_dynamic,
 };
 pub use default_dtype::{default_dtype, set_default_dtype};
+pub use deterministic::{are_deterministic_algorithms_enabled, use_deterministic_algorithms};
 pub use error::{Error, ErrorKind, Operand, Result};
 pub use methods::functions::{
     arange, cat, einsum, empty, empty_like, eye, full, full_like, linspace, logspace, ones,

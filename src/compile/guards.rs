@@ -347,6 +347,13 @@ impl Guards {
         if let Some((now, then)) = self.operators.other_default() {
             return format!("the default dtype is {now}, was {then}");
         }
+        if let Some(now) = self.operators.other_determinism() {
+            return match now {
+                true => "deterministic algorithms are asked for, and were not",
+                false => "deterministic algorithms are not asked for, and were",
+            }
+            .to_string();
+        }
         if let Some(op) = self.outdated() {
             return format!("the operator `{}` is registered otherwise now", op.name());
         }

@@ -12,6 +12,7 @@ use super::externs;
 use super::interpret;
 use super::options::CompileOptions;
 use super::traced::Traced;
+use crate::are_deterministic_algorithms_enabled;
 use crate::dispatch::record_function;
 use crate::error::{Error, Result};
 use crate::modes::functionalize::Owner;
@@ -77,7 +78,10 @@ impl Traced {
         let begin = Instant::now();
         let of_device = match device.is_cpu() {
             true => ScheduleOptions::default(),
-            false => ScheduleOptions::of_gpu(),
+            false => ScheduleOptions {
+                deterministic: are_deterministic_algorithms_enabled(),
+                ..ScheduleOptions::of_gpu()
+            },
         };
         let options = ScheduleOptions { fast_math, ..of_device };
         let mut schedule = schedule(&graph, &options).map_err(|e| Error::compile(e.to_string()))?;

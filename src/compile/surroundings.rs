@@ -2,6 +2,7 @@
 //! used.
 
 use super::traced::Surroundings;
+use crate::are_deterministic_algorithms_enabled;
 use crate::dispatch::{DispatchKey, DispatchKeySet, OperatorHandle, fallback_epochs, generation};
 use crate::modes::autocast;
 use crate::modes::functionalize::Owner;
@@ -249,7 +250,9 @@ pub(super) struct Operators {
     fallbacks: Vec<(DispatchKey, u64)>,
     /// The process's default dtype, which operators ask for as they promote.
     default_dtype: DType,
-    /// The registrations and the default dtype of the process when they were last looked at.
+    /// Whether the process asks for deterministic algorithms.
+    deterministic: bool,
+    /// The registrations and the settings of the process when they were last looked at.
     seen: AtomicU64,
 }
 
@@ -259,6 +262,7 @@ impl Operators {
             used: surroundings.operators.clone(),
             fallbacks: surroundings.fallbacks.clone(),
             default_dtype: surroundings.default_dtype.unwrap_or_else(default_dtype),
+            deterministic: are_deterministic_algorithms_enabled(),
             // matches no generation, so the first call looks
             seen: AtomicU64::new(0),
         }
@@ -274,7 +278,9 @@ impl Operators {
     fn look(&self) -> bool {
         // Acquire: what these registrations have changed is seen
         let now = generation(Ordering::Acquire);
-        let holds = self.other_default().is_none() && self.changed().is_none();
+        let holds = self.other_default().is_none()
+            && self.other_determinism().is_none()
+            && self.changed().is_none();
         if holds {
             self.seen.store(now, Ordering::Relaxed);
         }
@@ -285,6 +291,12 @@ impl Operators {
     pub(super) fn other_default(&self) -> Option<(DType, DType)> {
         let now = default_dtype();
         (now != self.default_dtype).then_some((now, self.default_dtype))
+    }
+
+    /// Whether deterministic algorithms are asked for, if they were not, or the other way round.
+    pub(super) fn other_determinism(&self) -> Option<bool> {
+        let now = are_deterministic_algorithms_enabled();
+        (now != self.deterministic).then_some(now)
     }
 
     /// One that has changed since.
