@@ -228,7 +228,7 @@ impl Lowered {
     #[cfg(feature = "cuda")]
     fn on_gpu(&self, like: &[&Code], generate: bool) -> Result<Option<Code>> {
         use crate::cuda::program::Program;
-        let call = externs::on_gpu(&self.schedule, self.device)?;
+        let call = super::on_gpu::calls(&self.schedule, self.device)?;
         let program = Program::new(self.schedule.clone(), true, &call).map_err(|e| {
             Error::compile(format!(
                 "{e}: call the function without `compile()` on `{}`",

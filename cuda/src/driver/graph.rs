@@ -6,7 +6,8 @@
 use super::device::Device;
 use super::error::DriverError;
 use super::stream::Stream;
-use cudarc::driver::sys::{self, CUstreamCaptureMode};
+use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode, CUstreamCaptureStatus};
+use std::cell::Cell;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -32,9 +33,59 @@ impl Drop for Graph {
     }
 }
 
+thread_local! {
+    /// The stream whose work this thread records.
+    static RECORDED: Cell<sys::CUstream> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+/// This thread records a stream's work as long as it lives.
+struct Recording(sys::CUstream);
+
+impl Recording {
+    fn of(stream: &Stream) -> Recording {
+        Recording(RECORDED.replace(stream.raw()))
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        RECORDED.set(self.0);
+    }
+}
+
+impl Stream {
+    /// Whether its work is recorded, and nothing has made that impossible. No work of the default stream is.
+    ///
+    /// # Errors
+    ///
+    /// [`DriverError`].
+    pub fn is_recorded(&self) -> Result<bool, DriverError> {
+        let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        let call = || {
+            // SAFETY: the stream lives; it writes a number.
+            unsafe { sys::cuStreamIsCapturing(self.raw(), &mut status) }
+        };
+        self.device().call("cuStreamIsCapturing", call)?;
+        Ok(status == CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    }
+
+    /// Copies from and to memory of the host are no part of a graph: at a launch that memory is somebody
+    /// else's.
+    pub(super) fn check_host(&self, call: &'static str) -> Result<(), DriverError> {
+        let raw = self.raw();
+        match !raw.is_null() && RECORDED.get() == raw {
+            false => Ok(()),
+            true => {
+                let code = CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+                Err(DriverError::new(call, code, Some(self.ordinal())))
+            }
+        }
+    }
+}
+
 impl Graph {
     /// Records what `queue` queues on a stream that is not the default one. Nothing of it runs, and
-    /// nothing may wait. Memory that it allocates for that stream and gives back is the graph's for as
+    /// nothing may wait, nor use memory of the host. Memory that it allocates for that stream and gives back is the graph's for as
     /// long as there is one: the stream is to be used for nothing but recording, and its memory
     /// [kept](crate::allocator::CachingAllocator::keep).
     ///
@@ -54,7 +105,10 @@ impl Graph {
             unsafe { sys::cuStreamBeginCapture_v2(stream.raw(), mode) }
         };
         device.call("cuStreamBeginCapture", begin)?;
-        let queued = queue();
+        let queued = {
+            let _recording = Recording::of(stream);
+            queue()
+        };
         let mut recorded = std::ptr::null_mut();
         let end = || {
             // SAFETY: the stream is recording; it writes a handle.
