@@ -125,7 +125,8 @@ impl Body {
         );
         let pairs = operands.iter().zip(&self.inputs);
         let given = pairs.map(|(t, meta)| laid_out(t, meta)).collect::<Result<Vec<_>>>()?;
-        let fresh = self.fresh.iter().map(|(dtype, len)| memory(device, *dtype, &[*len as i64], &[1]));
+        let fresh =
+            self.fresh.iter().map(|(dtype, len)| memory(device, *dtype, &[*len as i64], &[1]));
         let fresh = fresh.collect::<Result<Vec<_>>>()?;
         let inputs: SmallVec<[&Tensor; 8]> = given.iter().collect();
         let all = Operands { inputs: &inputs, parameters: &[], outputs: &fresh };

@@ -173,11 +173,7 @@ impl Program {
     }
 
     /// Launches graphs, and queues the steps between them.
-    pub(super) fn replay(
-        &self,
-        found: &Found,
-        run: Run<'_>,
-    ) -> std::result::Result<(), Stopped> {
+    pub(super) fn replay(&self, found: &Found, run: Run<'_>) -> std::result::Result<(), Stopped> {
         for part in &found.parts {
             match part {
                 Part::Graph(graph, words) => self.launch_graph(graph, *words, run)?,
