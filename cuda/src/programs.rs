@@ -7,6 +7,7 @@
 
 use crate::allocator::AllocationError;
 use crate::driver::{Device, DriverError, Function, Module};
+use crate::goldens;
 use crate::loader::{Found, availability};
 use crate::nvrtc::{self, Binary, CompileError, Target};
 use std::collections::HashMap;
@@ -102,12 +103,15 @@ fn target(device: &Device) -> Target {
 ///
 /// [`CompileError`].
 pub fn binary(text: &str, target: Target) -> Result<Binary, CompileError> {
+    if let (Target::Ptx { .. }, Some(folder)) = (target, goldens::folder()) {
+        return goldens::binary(&folder, text, target);
+    }
     let version = match &availability().nvrtc {
-        Found::Here { version: (major, minor), .. } => format!("{major}.{minor}"),
-        Found::Missing { .. } => "none".into(),
+        Found::Here { version, .. } => *version,
+        Found::Missing { .. } => (0, 0),
     };
-    let head = format!("{target} {version} {}\n{text}", nvrtc::OPTIONS.join(" "));
-    let file = folder().map(|f| f.join(format!("{:016x}{:016x}", hash(&head, 0), hash(&head, 1))));
+    let head = head(text, target, version);
+    let file = folder().map(|f| f.join(name(&head)));
     if let Some(code) =
         file.as_ref().and_then(|f| std::fs::read(f).ok()).and_then(|b| kept(b, &head))
     {
@@ -120,6 +124,26 @@ pub fn binary(text: &str, target: Target) -> Result<Binary, CompileError> {
         tracing::debug!("{}: {e}", file.display());
     }
     Ok(binary)
+}
+
+/// Whether there is a compiler, or a folder of what one has made.
+///
+/// ```
+/// use straightline_cuda::{availability, programs};
+/// assert!(programs::are_made() || !availability().nvrtc.is_here());
+/// ```
+pub fn are_made() -> bool {
+    availability().nvrtc.is_here() || goldens::folder().is_some()
+}
+
+/// What decides a binary.
+pub(crate) fn head(text: &str, target: Target, (major, minor): (u32, u32)) -> String {
+    format!("{target} {major}.{minor} {}\n{text}", nvrtc::OPTIONS.join(" "))
+}
+
+/// The name of its file.
+pub(crate) fn name(head: &str) -> String {
+    format!("{:016x}{:016x}", hash(head, 0), hash(head, 1))
 }
 
 /// FNV-1a, from one of two beginnings.

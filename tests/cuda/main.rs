@@ -8,6 +8,7 @@
 mod collectives;
 mod compiled;
 mod control;
+mod goldens;
 mod graphs;
 mod kernels;
 mod memory;

@@ -18,9 +18,6 @@ use straightline_catalog::Device;
 use straightline_cuda::driver::{DriverError, Graph, Stream};
 use straightline_passes::schedule::loops::{Extern, Step};
 
-/// So many steps are named in the errors of a graph.
-const NAMED: usize = 24;
-
 /// Why steps were not recorded.
 enum Why {
     /// A step failed.
@@ -124,14 +121,14 @@ impl Program {
                         return Err(e);
                     }
                     Err(Why::Step(at, e)) => {
-                        tracing::debug!("step {at} of {} is not recorded: {e}", self.name(run));
+                        tracing::debug!("step {at}, {}, is not recorded: {e}", self.name(at));
                         self.recorded.refuse(at..at + 1);
                         all = false;
                         // whether those behind it can be is to be known as well
                         at + 1
                     }
                     Err(Why::All(e)) => {
-                        tracing::debug!("{} is not recorded: {e}", self.name(run));
+                        tracing::debug!("steps {run:?} are not recorded: {e}");
                         self.recorded.refuse(run.clone());
                         all = false;
                         run.end
@@ -155,7 +152,7 @@ impl Program {
         let Recorder { pool, loaded, places, device } = *recorder;
         let stream = &pool.recording;
         let draws = draws::Recording::new(device, places.state());
-        let graph = Graph::record(stream, &self.name(&steps), || {
+        let graph = Graph::record(stream, || {
             let _current = stream.enter();
             let run = Run { stream, device, loaded, places };
             for at in steps.clone() {
@@ -199,20 +196,14 @@ impl Program {
         unsafe { graph.launch(run.stream) }.map_err(driver)
     }
 
-    /// What errors call a graph of steps: its kernels.
-    fn name(&self, steps: &Range<usize>) -> String {
-        let name = |at: usize| match (&self.work[at], &self.schedule.steps[at]) {
-            (Work::Kernel(i), _) => self.kernels[*i].name.clone(),
-            (_, Step::Extern(Extern::Matmul(_))) => "matmul".into(),
-            (_, Step::Extern(Extern::Convolution(_))) => "convolution".into(),
-            (_, Step::Extern(Extern::Op { op, .. })) => op.to_string(),
-            (_, Step::Kernel(_)) => "a kernel".into(),
-        };
-        let names: Vec<String> = steps.clone().take(NAMED).map(name).collect();
-        let more = match steps.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        format!("graph of {}{more}", names.join(", "))
+    /// What a step is.
+    fn name(&self, at: usize) -> String {
+        match (self.work.get(at), self.schedule.steps.get(at)) {
+            (Some(Work::Kernel(i)), _) => self.kernels[*i].name.clone(),
+            (_, Some(Step::Extern(Extern::Matmul(_)))) => "matmul".into(),
+            (_, Some(Step::Extern(Extern::Convolution(_)))) => "convolution".into(),
+            (_, Some(Step::Extern(Extern::Op { op, .. }))) => op.to_string(),
+            _ => "a kernel".into(),
+        }
     }
 }
