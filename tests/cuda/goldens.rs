@@ -1,6 +1,7 @@
 //! A few operators of each kind, whose programs are few and small: `cuda/goldens` has them as PTX, so that these
 //! tests run without NVRTC too. With `STRAIGHTLINE_CUDA_GOLDENS` and NVRTC they compare what is compiled with
-//! that folder (`.ci/run`, `.ci/renew-goldens`).
+//! that folder (`.ci/run`, `.ci/renew-goldens`). Attention is not among them: one program has a quarter of a
+//! megabyte.
 
 use super::compiled::{here, there};
 use super::gpu;
@@ -24,7 +25,7 @@ fn loops_and_rows() -> Result<()> {
 }
 
 #[test]
-fn products_convolutions_and_attention() -> Result<()> {
+fn products_and_convolutions() -> Result<()> {
     let Some((gpu, _alone)) = gpu() else { return Ok(()) };
     let (a, b) = (numbers(&[9, 20])?, numbers(&[20, 17])?);
     assert_close(&here(&there(&a, gpu)?.matmul(&there(&b, gpu)?)?)?, &a.matmul(&b)?)?;
@@ -33,10 +34,6 @@ fn products_convolutions_and_attention() -> Result<()> {
         |x: &Tensor, w: &Tensor| aten::conv2d(x, w, None, &[1, 1], &[1, 1], &[1, 1], 1);
     let got = convolution(&there(&image, gpu)?, &there(&weight, gpu)?)?;
     assert_close(&here(&got)?, &convolution(&image, &weight)?)?;
-    let q = numbers(&[1, 2, 7, 16])?;
-    let attention =
-        |q: &Tensor| aten::scaled_dot_product_attention(q, q, q, None, 0.0, false, None, false);
-    assert_close(&here(&attention(&there(&q, gpu)?)?)?, &attention(&q)?)?;
     Ok(())
 }
 
