@@ -117,6 +117,28 @@ fn graphs_draw_what_eager_calls_draw() -> Result<()> {
     Ok(())
 }
 
+/// The generator of the device may be named; one of one's own is refused, since a graph has none.
+#[test]
+fn generators_of_devices_may_be_named() -> Result<()> {
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
+    let draw =
+        |g: Generator| move |x: &Tensor| aten::uniform(x, 0.0, 1.0, Some(&g))?.add(x)?.cumsum(0);
+    let x = Tensor::with(gpu).ones([20])?;
+    let f = draw(Generator::default_of(gpu));
+    manual_seed(9);
+    let want = (0..4).map(|_| here(&f(&x)?)).collect::<Result<Vec<_>>>()?;
+    manual_seed(9);
+    let compiled = compile(f);
+    for want in &want {
+        assert_close(&here(&compiled.call(&x)?)?, want)?;
+    }
+    for other in [Generator::philox(9), Generator::default_cpu().clone()] {
+        let e = compile(draw(other)).call(&x).unwrap_err();
+        assert!(e.to_string().contains("a generator of one's own"), "{e}");
+    }
+    Ok(())
+}
+
 /// A training step with dropout: one launch, and sixteen bytes in front of it.
 #[test]
 fn a_training_step_with_dropout_is_one_launch() -> Result<()> {

@@ -154,9 +154,12 @@ struct Known {
     /// The last ones used first.
     graphs: VecDeque<(Key, Arc<Found>)>,
     seen: VecDeque<Key>,
-    /// Rooms of its own, by stream, with whose turn it is.
-    rooms: HashMap<(u32, StreamId), (Option<Tensor>, Arc<Mutex<()>>)>,
+    /// Rooms of its own, by stream.
+    rooms: HashMap<(u32, StreamId), OwnRoom>,
 }
+
+/// Memory of a program's own, and whose turn it is there.
+pub(super) type OwnRoom = (Option<Tensor>, Arc<Mutex<()>>);
 
 /// What a run does.
 pub(super) enum Turn {
@@ -224,12 +227,7 @@ impl Recorded {
     }
 
     /// A room of the program's own for a stream, and whose turn it is in it.
-    pub(super) fn room(
-        &self,
-        stream: &Stream,
-        device: Device,
-        bytes: usize,
-    ) -> Result<(Option<Tensor>, Arc<Mutex<()>>)> {
+    pub(super) fn room(&self, stream: &Stream, device: Device, bytes: usize) -> Result<OwnRoom> {
         let mut known = lock(&self.known);
         let (room, turns) = known.rooms.entry((stream.ordinal(), stream.id())).or_default();
         let before = room.as_ref().map(Tensor::device_address).transpose()?;
