@@ -44,3 +44,11 @@ pub fn use_deterministic_algorithms(mode: bool) -> Result<()> {
 pub fn are_deterministic_algorithms_enabled() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
+
+/// What schedules for a GPU may do now.
+#[cfg(feature = "compile")]
+pub(crate) fn schedules_of_gpu() -> straightline_passes::schedule::ScheduleOptions {
+    use straightline_passes::schedule::ScheduleOptions;
+    let deterministic = are_deterministic_algorithms_enabled();
+    ScheduleOptions { deterministic, ..ScheduleOptions::of_gpu() }
+}

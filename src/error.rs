@@ -166,6 +166,14 @@ pub enum ErrorKind {
     /// Memory ran out.
     #[error(transparent)]
     Memory(#[from] OutOfMemory),
+    /// The memory of a device ran out.
+    #[error("`{device}`: {what}")]
+    DeviceMemory {
+        /// The device.
+        device: Device,
+        /// What was asked for, and what holds the memory.
+        what: String,
+    },
     /// Tensor data was needed while a function was being captured, or of a fake tensor.
     #[error(
         "{what} needs the tensor's data, which does not exist while a function is being captured, nor in a fake tensor; \

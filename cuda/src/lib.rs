@@ -13,6 +13,7 @@ pub mod copies;
 pub mod driver;
 mod elements;
 pub mod emit;
+mod goldens;
 mod loader;
 pub mod nccl;
 pub mod nvrtc;

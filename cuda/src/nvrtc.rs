@@ -65,6 +65,17 @@ pub enum CompileError {
         /// What is missing, and what to do.
         reason: String,
     },
+    /// A file of the folder that `STRAIGHTLINE_CUDA_GOLDENS` names is not what it should be.
+    #[error(
+        "{file} {why}: renew the folder by running the tests that use it with STRAIGHTLINE_CUDA_GOLDENS_RENEW=1, as \
+         `.ci/renew-goldens` does"
+    )]
+    Golden {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// NVRTC refuses the program.
     #[error("NVRTC gives {code} for {target}:\n{log}")]
     Refused {

@@ -7,6 +7,7 @@
 
 use crate::allocator::AllocationError;
 use crate::driver::{Device, DriverError, Function, Module};
+use crate::goldens;
 use crate::loader::{Found, availability};
 use crate::nvrtc::{self, Binary, CompileError, Target};
 use std::collections::HashMap;
@@ -106,11 +107,14 @@ fn target(device: &Device) -> Target {
 ///
 /// [`CompileError`].
 pub fn binary(text: &str, target: Target) -> Result<Binary, CompileError> {
+    if let (Target::Ptx { .. }, Some(folder)) = (target, goldens::folder()) {
+        return goldens::binary(&folder, text, target);
+    }
     let version = match &availability().nvrtc {
-        Found::Here { version: (major, minor), .. } => format!("{major}.{minor}"),
-        Found::Missing { .. } => "none".into(),
+        Found::Here { version, .. } => *version,
+        Found::Missing { .. } => (0, 0),
     };
-    let head = format!("{target} {version} {}\n{text}", nvrtc::OPTIONS.join(" "));
+    let head = head(text, target, version);
     if let Some(code) = remembered(&head) {
         return Ok(Binary { target, code, resources: Vec::new(), took: Duration::ZERO });
     }
@@ -134,7 +138,27 @@ pub(crate) fn remember(key: &str, bytes: &[u8]) {
 }
 
 fn file_of(key: &str) -> Option<PathBuf> {
-    folder().map(|f| f.join(format!("{:016x}{:016x}", hash(key, 0), hash(key, 1))))
+    folder().map(|f| f.join(name(key)))
+}
+
+/// Whether there is a compiler, or a folder of what one has made.
+///
+/// ```
+/// use straightline_cuda::{availability, programs};
+/// assert!(programs::are_made() || !availability().nvrtc.is_here());
+/// ```
+pub fn are_made() -> bool {
+    availability().nvrtc.is_here() || goldens::folder().is_some()
+}
+
+/// What decides a binary.
+pub(crate) fn head(text: &str, target: Target, (major, minor): (u32, u32)) -> String {
+    format!("{target} {major}.{minor} {}\n{text}", nvrtc::OPTIONS.join(" "))
+}
+
+/// The name of its file.
+pub(crate) fn name(head: &str) -> String {
+    format!("{:016x}{:016x}", hash(head, 0), hash(head, 1))
 }
 
 /// FNV-1a, from one of two beginnings.

@@ -115,9 +115,10 @@ impl Code {
                 let operands =
                     crate::cuda::program::Operands { inputs, parameters: &parameters, outputs };
                 let schedule = code.program.schedule();
-                match code.program.run(code.device, operands)? {
-                    None => Ok(()),
-                    Some(found) => Err(failure::on_gpu(schedule, &traced.graph, found)),
+                match code.program.run(code.device, operands) {
+                    Ok(None) => Ok(()),
+                    Ok(Some(found)) => Err(failure::on_gpu(schedule, &traced.graph, found)),
+                    Err(stopped) => Err(failure::stopped(schedule, &traced.graph, stopped)),
                 }
             }
         }

@@ -21,8 +21,6 @@ use crate::tensor::{Tensor, access};
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
 use std::sync::Arc;
-#[cfg(feature = "cuda")]
-use straightline_catalog::MemoryFormat;
 use straightline_catalog::schema::{FunctionSchema, SchemaType};
 use straightline_catalog::{Arg, Op};
 use straightline_catalog::{Device, Dims, Scalar, layout};
@@ -31,7 +29,7 @@ use straightline_runtime::cpu::kernels::{self, In, Out, Strided};
 use straightline_runtime::plan::{ExternCtx, ExternRegistry, View, ViewMut};
 
 /// The tag of operators whose result is memory as it is, which the plan has.
-const UNSET: &str = "unset";
+pub(super) const UNSET: &str = "unset";
 
 /// The kernels that a schedule's extern steps need.
 pub(super) fn registry(schedule: &Schedule) -> Result<Arc<ExternRegistry>> {
@@ -109,55 +107,9 @@ pub(super) fn kernel_of(
     }
 }
 
-/// What calls the operators of a schedule on a GPU. Their kernels work on tensors and allocate their
-/// results. One from outside might keep or write what it is given, so it gets copies.
-#[cfg(feature = "cuda")]
-pub(super) fn on_gpu(
-    schedule: &Schedule,
-    device: Device,
-) -> Result<impl Fn(Op) -> Result<Option<crate::cuda::program::Call>>> {
-    for step in &schedule.steps {
-        if let Step::Extern(Extern::Op { op, args, .. }) = step
-            && args.iter().any(|a| matches!(a, Arg::Graph(_)))
-        {
-            return Err(crate::error::Error::compile(format!(
-                "`{op}` is not compiled for a GPU: call the function without `compile()` on `{device}`"
-            )));
-        }
-    }
-    Ok(move |name: Op| {
-        let op = handle_of(name)?;
-        let derived = functionalize::derived(op);
-        let (kernel, keys) = kernel_of(op, derived.as_ref(), super::devices::key(device))?;
-        let own = kernel.is_own() && derived.is_none();
-        let unset = own && op.tags().contains(&UNSET);
-        let call = move |args: &[Arg<u32>], tensors: &[Tensor]| -> Result<Option<Vec<Tensor>>> {
-            if unset {
-                return Ok(None);
-            }
-            let given = tensors.iter().map(|t| match own {
-                true if reads_memory(name) => {
-                    crate::ops::aten::contiguous(t, MemoryFormat::Contiguous)
-                }
-                true => Ok(t.clone()),
-                false => crate::ops::aten::clone(t, None),
-            });
-            let given = given.collect::<Result<Vec<_>>>()?;
-            let mut operand = |i: &u32| given[*i as usize].clone();
-            let mut stack = to_stack(args, name.schema(), &mut operand);
-            match &derived {
-                Some(d) => stack = d.run(&kernel, keys, std::mem::take(&mut stack))?,
-                None => kernel.call_boxed(op, keys, &mut stack)?,
-            }
-            Ok(Some(stack.iter().flat_map(Value::tensors).cloned().collect()))
-        };
-        Ok(Some(crate::cuda::program::Call { run: Box::new(call), own }))
-    })
-}
-
 /// Whether an operator sees how its operand lies in memory. Rewriting keeps values, not their strides,
 /// and elements of another size are made of neighbours.
-fn reads_memory(op: Op) -> bool {
+pub(super) fn reads_memory(op: Op) -> bool {
     matches!(op, Op::view_dtype | Op::view_as_complex | Op::as_strided | Op::as_strided_scatter)
 }
 

@@ -73,12 +73,27 @@ pub(super) fn on_gpu(
     error(schedule, graph, e)
 }
 
+/// The error of a run on a GPU that was stopped.
+#[cfg(feature = "cuda")]
+#[cold]
+pub(super) fn stopped(
+    schedule: &Schedule,
+    graph: &Graph,
+    found: crate::cuda::program::Stopped,
+) -> Error {
+    let crate::cuda::program::Stopped { error, site } = found;
+    match site.and_then(|site| schedule.sites.get(site as usize)) {
+        Some(site) => of_site(error, site),
+        None => out_of_memory(graph, None, error),
+    }
+}
+
 /// Names the call that memory was wanted for: the one that makes the value, or for the memory of
 /// all intermediate values the first of those with the largest result. Other errors stay as they
 /// are.
 #[cold]
 pub(super) fn out_of_memory(graph: &Graph, made_by: Option<NodeId>, e: Error) -> Error {
-    if !matches!(e.kind(), ErrorKind::Memory(_)) {
+    if !matches!(e.kind(), ErrorKind::Memory(_) | ErrorKind::DeviceMemory { .. }) {
         return e;
     }
     let is_call = |id: &NodeId| matches!(graph.node(*id).kind, NodeKind::Call(_));

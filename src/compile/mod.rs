@@ -30,6 +30,7 @@
 //! | `failure` | what an error of a replay says |
 //! | `bodies` | the graphs that calls of higher order are given, as plans |
 //! | `externs` | operators without a loop form, called without the dispatcher |
+//! | `on_gpu` | the same of a GPU, and the graphs that calls of higher order are given there |
 //! | `options` | options and events |
 //! | `explain` | reports how a function was compiled, and why |
 
@@ -52,6 +53,8 @@ mod guards;
 mod inner;
 pub(crate) mod interpret;
 mod make;
+#[cfg(feature = "cuda")]
+mod on_gpu;
 pub(crate) mod opcheck;
 mod options;
 mod replay;

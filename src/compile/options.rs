@@ -65,6 +65,10 @@ pub struct CompileOptions {
     /// infinities and signed zero, and convolutions of `f32` whose error is some ten times that of
     /// a sum (3x3 kernels by Winograd's algorithm on squares of 4x4 outputs).
     pub fast_math: bool,
+    /// On a GPU, measure generated kernels in a few arrangements beside the one that a cost model
+    /// predicts to be the quickest. It takes a second or so for each kernel, once on a machine: what was
+    /// the quickest is kept on disk.
+    pub autotune: bool,
 }
 
 impl Default for CompileOptions {
@@ -75,6 +79,7 @@ impl Default for CompileOptions {
             dynamic: DynamicSizes::default(),
             max_sizes: 1024,
             fast_math: false,
+            autotune: false,
         }
     }
 }

@@ -12,7 +12,7 @@ use super::externs;
 use super::interpret;
 use super::options::CompileOptions;
 use super::traced::Traced;
-use crate::are_deterministic_algorithms_enabled;
+use crate::deterministic::schedules_of_gpu;
 use crate::dispatch::record_function;
 use crate::error::{Error, Result};
 use crate::modes::functionalize::Owner;
@@ -67,7 +67,7 @@ impl Traced {
         self.check()?;
         let device = devices::of(self)?;
         let begin = Instant::now();
-        let fast_math = options.fast_math;
+        let CompileOptions { fast_math, autotune, .. } = *options;
         let options = RewriteOptions { fast_math, ..RewriteOptions::default() };
         let range = record_function("rewrite");
         let (graph, report) =
@@ -78,10 +78,7 @@ impl Traced {
         let begin = Instant::now();
         let of_device = match device.is_cpu() {
             true => ScheduleOptions::default(),
-            false => ScheduleOptions {
-                deterministic: are_deterministic_algorithms_enabled(),
-                ..ScheduleOptions::of_gpu()
-            },
+            false => schedules_of_gpu(),
         };
         let options = ScheduleOptions { fast_math, ..of_device };
         let mut schedule = schedule(&graph, &options).map_err(|e| Error::compile(e.to_string()))?;
@@ -93,6 +90,7 @@ impl Traced {
         Ok(Lowered {
             traced: self.clone(),
             device,
+            autotune,
             graph,
             report,
             schedule,
@@ -109,6 +107,7 @@ impl Traced {
 pub struct Lowered {
     pub(super) traced: Traced,
     device: Device,
+    autotune: bool,
     graph: Graph,
     report: RewriteReport,
     schedule: Schedule,
@@ -231,9 +230,12 @@ impl Lowered {
     /// text.
     #[cfg(feature = "cuda")]
     fn on_gpu(&self, like: &[&Code], generate: bool) -> Result<Option<Code>> {
-        use crate::cuda::program::Program;
-        let call = externs::on_gpu(&self.schedule, self.device)?;
-        let program = Program::new(self.schedule.clone(), true, &call).map_err(|e| {
+        use crate::cuda::program::{Making, Program};
+        use crate::tensor::on_device::gpu;
+        let call = super::on_gpu::calls(&self.schedule, self.device)?;
+        let stream = gpu(self.device)?.current_stream();
+        let making = Making::Compiled { tune: self.autotune.then_some(&stream) };
+        let program = Program::new(self.schedule.clone(), making, &call).map_err(|e| {
             Error::compile(format!(
                 "{e}: call the function without `compile()` on `{}`",
                 self.device

@@ -5,9 +5,11 @@
 //! are arguments of its kernels.
 
 use super::copy::program;
-use super::program::{Operands, Program};
+use super::program::{Making, Operands, Program};
 use super::ways::Way;
+use crate::are_deterministic_algorithms_enabled;
 use crate::default_dtype::default_dtype;
+use crate::deterministic::schedules_of_gpu;
 use crate::dispatch::{OperatorHandle, Value, meta};
 use crate::error::{Error, Result};
 use crate::modes::tracer::to_arg;
@@ -23,7 +25,7 @@ use straightline_cuda::driver::Stream;
 use straightline_passes::ir::graph::{Graph, ValueRef};
 use straightline_passes::rewrite::{RewriteOptions, rewrite};
 use straightline_passes::schedule::loops::{OutputBinding, ViewSource};
-use straightline_passes::schedule::{ScheduleOptions, schedule};
+use straightline_passes::schedule::schedule;
 
 /// A call without its tensors.
 struct Prepared {
@@ -116,7 +118,8 @@ fn prepared(
         .iter()
         .map(|t| (t.dtype(), t.sizes(), t.strides(), t.is_wrapped_number()))
         .collect();
-    let signature = format!("{known} {given:?} {shapes:?} {}", default_dtype());
+    let deterministic = are_deterministic_algorithms_enabled();
+    let signature = format!("{known} {given:?} {shapes:?} {} {deterministic}", default_dtype());
     if let Some(found) = lock().get(&signature) {
         return Ok(found.clone());
     }
@@ -163,9 +166,9 @@ fn prepare(
         (0..count).map(|index| ValueRef { node: call.node, index }).collect();
     graph.set_outputs(&outputs);
     let Ok((graph, _)) = rewrite(&graph, &RewriteOptions::default()) else { return Ok(None) };
-    let Ok(schedule) = schedule(&graph, &ScheduleOptions::of_gpu()) else { return Ok(None) };
+    let Ok(schedule) = schedule(&graph, &schedules_of_gpu()) else { return Ok(None) };
     // an operator that has no loops is called by name, not by its parts
-    match Program::new(schedule, false, &|_| Ok(None)) {
+    match Program::new(schedule, Making::Eager, &|_| Ok(None)) {
         Ok(program) => Ok(Some(Prepared { program, offsets })),
         Err(_) => Ok(None),
     }

@@ -15,7 +15,7 @@ use straightline_cuda::driver::{DeviceMemory, Stream};
 /// assert!(!cuda::is_available() || cuda::device_count() > 0);
 /// ```
 pub fn is_available() -> bool {
-    device_count() > 0 && straightline_cuda::availability().nvrtc.is_here()
+    device_count() > 0 && straightline_cuda::programs::are_made()
 }
 
 /// How many GPUs there are; 0 without a driver.

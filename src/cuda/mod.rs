@@ -184,6 +184,7 @@ fn fallback(op: OperatorHandle, _: DispatchKeySet, stack: &mut Stack) -> Result<
         let kernel = op.kernel_for(DispatchKey::Functionalize)?;
         return kernel.call_boxed(op, DispatchKey::CUDA.into(), stack);
     }
+    program::draws::check_repeats("what runs on the CPU")?;
     warn_once(op);
     ways::note(op, Way::Cpu);
     stack.extend(args);

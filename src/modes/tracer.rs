@@ -324,13 +324,22 @@ pub(crate) fn run_meta(op: OperatorHandle, args: &[Value]) -> Result<(Vec<Value>
     done
 }
 
-/// A plan draws from the default generator, which need not be named.
+/// A plan draws from the default generator of its device, which need not be named.
 fn check_generators(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
     let args = op.arity()?;
     let at = stack.len().saturating_sub(args);
+    if !stack[at..].iter().any(|v| matches!(v, Value::Generator(_))) {
+        return Ok(());
+    }
+    let tensor = stack[at..].iter().flat_map(Value::tensors).next().map(Tensor::device);
+    let named = stack[at..].iter().find_map(|v| match v {
+        Value::Device(d) => Some(*d),
+        _ => None,
+    });
+    let device = named.or(tensor).unwrap_or(Device::CPU);
     for v in &mut stack[at..] {
         match v {
-            Value::Generator(g) if g.is_default() => *v = Value::None,
+            Value::Generator(g) if g.is_default_of(device) => *v = Value::None,
             Value::Generator(_) => return Err(own_generator(op)),
             _ => {}
         }

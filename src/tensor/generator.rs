@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use straightline_catalog::{DType, Device};
+use straightline_catalog::{DType, Device, DeviceType};
 use straightline_runtime::rng::Stream;
 
 /// PyTorch's default seed.
@@ -96,9 +96,13 @@ impl Generator {
         })
     }
 
-    /// Whether it is the one that operators use when none is given.
-    pub(crate) fn is_default(&self) -> bool {
-        Arc::ptr_eq(&self.0, &Generator::default_cpu().0)
+    /// Whether it is the one that operators on a device use when none is given. Of devices that compute
+    /// nothing it is the CPU's.
+    pub(crate) fn is_default_of(&self, device: Device) -> bool {
+        match device.kind == DeviceType::Cuda {
+            true => Arc::ptr_eq(&self.0, &Generator::default_of(device).0),
+            false => Arc::ptr_eq(&self.0, &Generator::default_cpu().0),
+        }
     }
 
     /// The stream, held for the length of a fill.

@@ -6,7 +6,7 @@
 
 use super::Tensor;
 use super::storage::Storage;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use std::any::Any;
 use std::sync::{Once, OnceLock};
 use straightline_catalog::Device;
@@ -47,11 +47,18 @@ pub(crate) fn gpu(device: Device) -> Result<&'static driver::Device> {
 pub(crate) fn allocate(device: Device, bytes: usize) -> Result<Storage> {
     used();
     let stream = gpu(device)?.current_stream();
-    let memory = DeviceMemory::new(&stream, bytes).map_err(|e| match e {
-        AllocationError::OutOfMemory { .. } => Error::runtime(format!("`{device}`: {e}")),
-        AllocationError::Driver { .. } => Error::device(format!("`{device}`: {e}")),
-    })?;
+    let memory = DeviceMemory::new(&stream, bytes).map_err(|e| no_memory(device, e))?;
     Storage::elsewhere(bytes, Box::new(memory))
+}
+
+/// The error of memory that can not be had.
+pub(crate) fn no_memory(device: Device, e: AllocationError) -> Error {
+    match e {
+        AllocationError::OutOfMemory { .. } => {
+            Error::new(ErrorKind::DeviceMemory { device, what: e.to_string() })
+        }
+        AllocationError::Driver { .. } => Error::device(format!("`{device}`: {e}")),
+    }
 }
 
 /// More memory for a storage of a GPU, with the bytes that it has.

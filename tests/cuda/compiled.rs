@@ -7,11 +7,11 @@ use straightline::{
     DType, Device, Result, Tensor, assert_close, compile, dispatch, manual_seed, tensor,
 };
 
-fn there(t: &Tensor, gpu: Device) -> Result<Tensor> {
+pub(super) fn there(t: &Tensor, gpu: Device) -> Result<Tensor> {
     t.to_device(gpu)
 }
 
-fn here(t: &Tensor) -> Result<Tensor> {
+pub(super) fn here(t: &Tensor) -> Result<Tensor> {
     t.to_device(Device::CPU)
 }
 

@@ -7,14 +7,18 @@
 
 mod collectives;
 mod compiled;
+mod control;
+mod goldens;
+mod graphs;
 mod kernels;
 mod mappings;
+mod memory;
 mod products;
+mod stack;
 
 use libloading::Library;
 use std::ffi::{CString, c_char};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use straightline::dispatch::{DispatchKey, operator};
 use straightline::ops::aten;
 use straightline::optim::{Optimizer, Sgd, SgdOptions};
 use straightline::{DType, Device, Result, Tensor, assert_close, cuda, tensor};
@@ -53,25 +57,6 @@ fn a_machine_without_a_driver_has_a_reason_and_no_panic() {
     }
     let beyond = cuda::device(cuda::device_count() as i8);
     assert!(Tensor::with(beyond).zeros([2]).is_err());
-}
-
-/// `add(x, y)`, step by step: the wrapper, autograd, the kernel at the CUDA key, a program of one
-/// schedule.
-#[test]
-fn the_call_stack_of_add() -> Result<()> {
-    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
-    let (x, y) = (tensor([1f32, 2.0])?.to_device(gpu)?, tensor([10f32, 20.0])?.to_device(gpu)?);
-    assert!(x.key_set().has(DispatchKey::CUDA) && !x.key_set().has(DispatchKey::CPU));
-    let add = operator("aten::add.Tensor")?;
-    assert!(add.has_kernel(DispatchKey::CUDA));
-    let (x, y) = (x.requires_grad_(true)?, y);
-    let z = x.add(&y)?;
-    assert_eq!(z.device(), gpu);
-    assert!(z.requires_grad());
-    z.sum()?.backward()?;
-    assert_eq!(x.grad().expect("a gradient").device(), gpu);
-    assert_eq!(z.detach()?.to_vec::<f32>()?, [11.0, 22.0]);
-    Ok(())
 }
 
 #[test]

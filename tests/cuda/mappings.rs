@@ -3,7 +3,10 @@
 
 use super::gpu;
 use straightline::ops::aten;
-use straightline::{DType, Device, Result, Tensor, assert_close, compile, manual_seed};
+use straightline::{
+    CompileOptions, DType, Device, Result, Tensor, assert_close, compile, compile_with,
+    manual_seed, use_deterministic_algorithms,
+};
 
 type Function = fn(&[Tensor]) -> Result<Tensor>;
 
@@ -172,5 +175,42 @@ fn pieces_that_are_copied_alike() -> Result<()> {
         let want: Vec<f32> = (0..pieces * 12).map(|i| (i / 12) as f32).collect();
         assert_eq!(joined.to_vec::<f32>()?, want);
     }
+    Ok(())
+}
+
+/// Kernels that were measured compute what those do that were predicted.
+#[test]
+fn the_quickest_of_some_arrangements() -> Result<()> {
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
+    let options = CompileOptions { autotune: true, ..CompileOptions::default() };
+    let f = |x: &Tensor| x.softmax(-1)?.mul(3.0)?.sum_dim([0]);
+    let compiled = compile_with(options, f);
+    let x = Tensor::arange(20 * 300)?.to_dtype(DType::F32)?.sin()?.reshape([20, 300])?;
+    for _ in 0..3 {
+        let got = compiled.call(&x.to_device(gpu)?)?.to_device(Device::CPU)?;
+        assert_close(&got, &f(&x)?)?;
+    }
+    Ok(())
+}
+
+/// Asked for, sources are combined in their order, so that halves round as they do on the CPU.
+#[test]
+fn scatters_in_order() -> Result<()> {
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
+    use_deterministic_algorithms(true)?;
+    let x = Tensor::randn([40, 7])?.mul(3.0)?.to_dtype(DType::BF16)?;
+    let (at, source) = (places()?, Tensor::randn([33, 7])?.to_dtype(DType::BF16)?);
+    let f = |(x, at, source): (&Tensor, &Tensor, &Tensor)| x.index_add(0, at, source);
+    let want = f((&x, &at, &source))?;
+    let (x, at, source) = (x.to_device(gpu)?, at.to_device(gpu)?, source.to_device(gpu)?);
+    let compiled = compile(f);
+    let both = [f((&x, &at, &source)), compiled.call((&x, &at, &source))];
+    use_deterministic_algorithms(false)?;
+    for got in both {
+        assert!(got?.to_device(Device::CPU)?.equal(&want)?);
+    }
+    // and made anew when they are not
+    compiled.call((&x, &at, &source))?;
+    assert_eq!(compiled.variants(), 2);
     Ok(())
 }

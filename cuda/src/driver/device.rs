@@ -1,6 +1,7 @@
 //! Devices and their contexts.
 
 use super::error::DriverError;
+use super::graph;
 use super::memory::Driver;
 use super::stream::{Idle, Stream};
 use crate::allocator::CachingAllocator;
@@ -259,6 +260,9 @@ impl Device {
     }
 
     pub(super) fn launched(&self, kernel: &Arc<str>) {
+        if graph::is_recorded(kernel) {
+            return;
+        }
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         if recent.len() == RECENT {
             recent.pop_front();

@@ -6,7 +6,8 @@
 use super::device::Device;
 use super::error::DriverError;
 use super::stream::Stream;
-use cudarc::driver::sys::{self, CUstreamCaptureMode};
+use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode, CUstreamCaptureStatus};
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -32,18 +33,96 @@ impl Drop for Graph {
     }
 }
 
+/// So many kernels of a graph are named in errors.
+const NAMED: usize = 32;
+
+thread_local! {
+    /// The stream whose work this thread records, and the kernels so far.
+    static RECORDED: RefCell<Option<(sys::CUstream, Vec<Arc<str>>)>> = const { RefCell::new(None) };
+}
+
+/// This thread records a stream's work as long as it lives.
+struct Recording(Option<(sys::CUstream, Vec<Arc<str>>)>);
+
+impl Recording {
+    fn of(stream: &Stream) -> Recording {
+        Recording(RECORDED.replace(Some((stream.raw(), Vec::new()))))
+    }
+
+    /// What errors call the graph of it.
+    fn name(&self) -> String {
+        let kernels = RECORDED.with_borrow_mut(|recorded| match recorded {
+            Some((_, kernels)) => std::mem::take(kernels),
+            None => Vec::new(),
+        });
+        let more = match kernels.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let kernels: Vec<&str> = kernels.iter().take(NAMED).map(|k| &**k).collect();
+        format!("graph of {}{more}", kernels.join(", "))
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        RECORDED.replace(self.0.take());
+    }
+}
+
+/// A kernel was launched: true if that was recorded.
+pub(super) fn is_recorded(kernel: &Arc<str>) -> bool {
+    RECORDED.with_borrow_mut(|recorded| match recorded {
+        Some((_, kernels)) => {
+            kernels.push(kernel.clone());
+            true
+        }
+        None => false,
+    })
+}
+
+impl Stream {
+    /// Whether its work is recorded, and nothing has made that impossible. No work of the default stream is.
+    ///
+    /// # Errors
+    ///
+    /// [`DriverError`].
+    pub fn is_recorded(&self) -> Result<bool, DriverError> {
+        let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        let call = || {
+            // SAFETY: the stream lives; it writes a number.
+            unsafe { sys::cuStreamIsCapturing(self.raw(), &mut status) }
+        };
+        self.device().call("cuStreamIsCapturing", call)?;
+        Ok(status == CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    }
+
+    /// Copies from and to memory of the host are no part of a graph: at a launch that memory is somebody
+    /// else's.
+    pub(super) fn check_host(&self, call: &'static str) -> Result<(), DriverError> {
+        let recorded =
+            RECORDED.with_borrow(|r| r.as_ref().is_some_and(|(raw, _)| *raw == self.raw()));
+        match recorded {
+            false => Ok(()),
+            true => {
+                let code = CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+                Err(DriverError::new(call, code, Some(self.ordinal())))
+            }
+        }
+    }
+}
+
 impl Graph {
     /// Records what `queue` queues on a stream that is not the default one. Nothing of it runs, and
-    /// nothing may wait. Memory that it allocates for that stream and gives back is the graph's for as
-    /// long as there is one: the stream is to be used for nothing but recording, and its memory
-    /// [kept](crate::allocator::CachingAllocator::keep).
+    /// nothing may wait, nor use memory of the host. Memory that it allocates for that stream and gives back
+    /// is the graph's for as long as there is one: the stream is to be used for nothing but recording, and its
+    /// memory [kept](crate::allocator::CachingAllocator::keep). Errors of the graph's work name its kernels.
     ///
     /// # Errors
     ///
     /// Those of `queue`; [`DriverError`] if it did what can not be recorded.
     pub fn record<E: From<DriverError>>(
         stream: &Stream,
-        name: &str,
         queue: impl FnOnce() -> Result<(), E>,
     ) -> Result<Graph, E> {
         let device = stream.device();
@@ -54,7 +133,10 @@ impl Graph {
             unsafe { sys::cuStreamBeginCapture_v2(stream.raw(), mode) }
         };
         device.call("cuStreamBeginCapture", begin)?;
-        let queued = queue();
+        let (queued, name) = {
+            let recording = Recording::of(stream);
+            (queue(), recording.name())
+        };
         let mut recorded = std::ptr::null_mut();
         let end = || {
             // SAFETY: the stream is recording; it writes a handle.

@@ -223,6 +223,7 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
+        self.check_host("cuMemcpyHtoDAsync")?;
         let call = || {
             // SAFETY: the caller's contract.
             unsafe { sys::cuMemcpyHtoDAsync_v2(to, from.cast(), bytes, self.raw()) }
@@ -245,6 +246,7 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
+        self.check_host("cuMemcpyDtoHAsync")?;
         let call = || {
             // SAFETY: the caller's contract.
             unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from, bytes, self.raw()) }

@@ -36,6 +36,9 @@ pub struct Philox {
     pub seed: u64,
     /// Words of each subsequence that are used up.
     pub offset: u64,
+    /// If it is not 0, where a kernel finds, when it runs, two numbers of 64 bits: the key, and an offset that
+    /// the other one is behind. So what is recorded once draws anew each time.
+    pub state: u64,
 }
 
 /// What is drawn.
@@ -140,10 +143,11 @@ __device__ __forceinline__ Element drawn(Raw raw, const Draws& d, {argument}) {{
 }}
 extern \"C\" __global__ void __launch_bounds__({THREADS}) draw(Element* out{given}, const Draws d) {{
     const long long thread = (long long)blockIdx.x * {THREADS} + threadIdx.x, step = (long long)gridDim.x * {THREADS};
-    unsigned long long counter = d.counter;
+    const unsigned long long seed = seed_of(d);
+    unsigned long long counter = counter_of(d);
     for (long long at = thread; at < d.count; at += step * UNROLL, counter++) {{
         Raw raw[UNROLL];
-        {raws}(philox(d.seed, counter, thread), raw);
+        {raws}(philox(seed, counter, thread), raw);
 #pragma unroll
         for (int k = 0; k < UNROLL; k++) {{
             const long long i = at + step * k;
@@ -198,8 +202,8 @@ pub fn words(device: &Device, distribution: Distribution, dtype: DType, count: u
 ///
 /// # Safety
 ///
-/// `out` leads to room for them (and what a distribution leads to has as many), memory of the stream's
-/// device until it has come so far.
+/// `out` leads to room for them (and what a distribution leads to has as many, and a state two numbers), memory
+/// of the stream's device until it has come so far.
 ///
 /// # Errors
 ///
@@ -238,7 +242,7 @@ pub unsafe fn fill(
         _ => (1, 0),
     };
     let (count, seed, counter) = (count as i64, from.seed as i64, (from.offset / 4) as i64);
-    let numbers = [count, seed, counter, bits(a), bits(b), integers, base];
+    let numbers = [count, seed, counter, bits(a), bits(b), integers, base, from.state as i64];
     let launch = Launch { blocks: [blocks, 1, 1], threads: [THREADS, 1, 1], shared_bytes: 0 };
     let (out, numbers) = (Argument::Pointer(out), Argument::Numbers(&numbers));
     match distribution {
@@ -266,8 +270,8 @@ pub fn dropout_words(device: &Device, count: u64) -> u64 {
 ///
 /// # Safety
 ///
-/// The addresses lead to so many elements, memory of the stream's device until it has come so far; nothing
-/// overlaps the results.
+/// The addresses lead to so many elements (that of a state to two numbers), memory of the stream's device until
+/// it has come so far; nothing overlaps the results.
 ///
 /// # Errors
 ///
@@ -298,6 +302,7 @@ pub unsafe fn dropout(
         scale.to_bits() as i64,
         1,
         0,
+        from.state as i64,
     ];
     let arguments = [
         Argument::Pointer(source),
@@ -318,10 +323,11 @@ fn dropout_text(dtype: DType) -> String {
 extern \"C\" __global__ void __launch_bounds__({THREADS}) drop(const Element* source, Element* out, unsigned char* mask, const Draws d) {{
     const long long thread = (long long)blockIdx.x * {THREADS} + threadIdx.x, step = (long long)gridDim.x * {THREADS};
     const Value scale = (Value)d.b;
-    unsigned long long counter = d.counter;
+    const unsigned long long seed = seed_of(d);
+    unsigned long long counter = counter_of(d);
     for (long long at = thread; at < d.count; at += step * 4, counter++) {{
         float raw[4];
-        units(philox(d.seed, counter, thread), raw);
+        units(philox(seed, counter, thread), raw);
 #pragma unroll
         for (int k = 0; k < 4; k++) {{
             const long long i = at + step * k;

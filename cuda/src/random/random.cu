@@ -28,7 +28,14 @@ struct Draws {
     double a, b;
     unsigned long long integers;
     long long base;
+    // Null, or where seed and offset are: the counter is what comes behind that offset.
+    const unsigned long long* state;
 };
+
+__device__ __forceinline__ unsigned long long seed_of(const Draws& d) { return d.state ? d.state[0] : d.seed; }
+__device__ __forceinline__ unsigned long long counter_of(const Draws& d) {
+    return d.state ? d.counter + d.state[1] / 4 : d.counter;
+}
 
 // In (0, 1].
 __device__ __forceinline__ float unit(unsigned x) { return fmaf((float)x, 2.3283064e-10f, 2.3283064e-10f / 2.0f); }

@@ -2,27 +2,19 @@
 
 use super::{Call, Made, contiguous, converted};
 use crate::cuda::copy::program;
+use crate::cuda::program::draws;
 use crate::dispatch::Value;
 use crate::error::Result;
 use crate::ops::aten;
 use crate::ops::random::integers;
 use crate::tensor::on_device::gpu;
-use crate::tensor::{Generator, Tensor, access};
+use crate::tensor::{Tensor, access};
 use straightline_catalog::{Arg, DType, Dims, MemoryFormat, Op, Scalar, args, layout};
 use straightline_cuda::random::{self as kernels, Distribution, Philox};
 
 /// Words of all subsequences, for one launch.
 fn take(call: &Call<'_>, words: u64) -> Result<Philox> {
-    let of_device;
-    let generator = match call.generator {
-        Some(g) => g,
-        None => {
-            of_device = Generator::default_of(call.device);
-            &of_device
-        }
-    };
-    let (seed, offset) = generator.take(words)?;
-    Ok(Philox { seed, offset })
+    draws::take(call.device, call.generator, words)
 }
 
 /// Fills memory without gaps, in its order.

@@ -1,44 +1,65 @@
 //! Schedules on a GPU: kernels, products and calls of operators, queued one after another, or recorded
-//! and queued as one graph.
+//! and queued as graphs.
 //!
 //! What a run needs of memory beside its operands is one block, its *room*: the arena, what kernels
-//! have for themselves, the status, the numbers of operands that are on the CPU, and a workspace for
-//! products and convolutions.
+//! have for themselves, the status and where random numbers begin, the numbers of operands that are on the
+//! CPU, and a workspace for products and convolutions.
+//!
+//! | file | what |
+//! |---|---|
+//! | `queue` | queues steps |
+//! | `recording` | makes graphs of runs of steps |
+//! | `recorded` | the graphs that there are, by addresses, and their memory |
+//! | `draws` | random numbers of graphs |
+//! | `parts` | products and convolutions that no kernel computes, by operators |
 
+pub(super) mod draws;
+mod parts;
+mod queue;
 mod recorded;
+mod recording;
 
 use super::copy::{driver, program};
 use super::steps::externs;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
-use crate::tensor::on_device::gpu;
-use crate::tensor::storage::Storage;
+use crate::tensor::on_device::{gpu, no_memory};
 pub(super) use recorded::forget_pools;
 use recorded::{Recorded, Turn};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use straightline_catalog::{Arg, DType, Device, Dims, Effects, Op, layout};
+use straightline_catalog::{Arg, DType, Device, Dims, Effects, Op};
 use straightline_cuda::allocator::StreamId;
-use straightline_cuda::copies::{self, Strided};
-use straightline_cuda::driver::{Argument, DeviceMemory, Function, Launch, Stream};
+use straightline_cuda::driver::{DeviceMemory, Function, Stream};
 use straightline_cuda::emit::{self, EmitError, Emitted, Machine, Numbers};
-use straightline_cuda::products::Workspace;
 use straightline_cuda::programs;
-use straightline_passes::schedule::loops::{
-    BufferId, BufferKind, BufferView, Extern, Schedule, Step,
-};
+use straightline_cuda::tune::{self, TuneError};
+use straightline_passes::schedule::loops::{BufferKind, Extern, Schedule, Step};
 
 /// What calls an operator.
 pub(crate) struct Call {
     /// Given the arguments, in which tensors are numbers, and the tensors. Without results they are to
     /// be left as they are.
-    pub(crate) run: Run,
-    /// Whether the kernel is this crate's.
+    pub(crate) run: Operator,
+    /// Whether it is a kernel of this crate, which does the same at each call as far as the host is
+    /// concerned, unless it waits for the device.
     pub(crate) own: bool,
 }
 
-type Run = Box<dyn Fn(&[Arg<u32>], &[Tensor]) -> Result<Option<Vec<Tensor>>> + Send + Sync>;
+type Operator = Box<dyn Fn(&[Arg<u32>], &[Tensor]) -> Result<Option<Vec<Tensor>>> + Send + Sync>;
+
+/// How a program is made.
+#[derive(Clone, Copy)]
+pub(crate) enum Making<'a> {
+    /// For one operator: its steps are queued each time.
+    Eager,
+    /// For a function: runs of several steps become one launch where that can be.
+    Compiled {
+        /// Where kernels are measured, to find out which are the quickest.
+        tune: Option<&'a Stream>,
+    },
+}
 
 /// Why a schedule can not run on a GPU.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +70,9 @@ pub(crate) enum Unsupported {
     /// Loops without a CUDA form.
     #[error(transparent)]
     Loops(#[from] EmitError),
+    /// Kernels that can not be measured.
+    #[error(transparent)]
+    Tune(#[from] TuneError),
     /// What should call an operator.
     #[error("{0}")]
     Call(Error),
@@ -60,6 +84,8 @@ enum Work {
     Kernel(usize),
     /// A product or a convolution of the schedule's step.
     Own,
+    /// The same where there is no kernel for it: operators.
+    Parts,
     /// A call of the schedule's step.
     Call(Call),
 }
@@ -105,8 +131,30 @@ pub(crate) struct Failure {
     pub(crate) index: Option<(i64, i64)>,
 }
 
+/// A run that has failed.
+pub(crate) struct Stopped {
+    pub(crate) error: Error,
+    /// The call that it belongs to, among the schedule's sites, if it is one's.
+    pub(crate) site: Option<u32>,
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Stopped {
+        Stopped { error, site: None }
+    }
+}
+
+impl From<Stopped> for Error {
+    fn from(stopped: Stopped) -> Error {
+        stopped.error
+    }
+}
+
 /// What a kernel writes if it fails: what, where, the index, the size.
 const STATUS_BYTES: usize = 24;
+/// Behind it: the seed and the offset of what a graph draws.
+const STATE_OFFSET: usize = 32;
+const STATE_BYTES: usize = 16;
 /// The place of a number.
 const NUMBER_BYTES: usize = 16;
 /// Parts of a room begin at multiples.
@@ -123,6 +171,7 @@ struct Layout {
 }
 
 /// Addresses of a run.
+#[derive(Clone)]
 struct Places<'a> {
     inputs: SmallVec<[u64; 8]>,
     parameters: SmallVec<[u64; 8]>,
@@ -132,39 +181,69 @@ struct Places<'a> {
     constants: &'a [(u32, DeviceMemory)],
 }
 
+impl Places<'_> {
+    /// Puts what is in the room there: the addresses of numbers on the CPU were relative to it.
+    fn settle(&mut self, room: u64, operands: Operands<'_>) {
+        self.room = room;
+        let Operands { inputs, parameters, outputs } = operands;
+        let all = inputs.iter().chain(parameters).copied().chain(outputs);
+        let of = self.inputs.iter_mut().chain(&mut self.parameters).chain(&mut self.outputs);
+        for (_, place) in all.zip(of).filter(|(t, _)| t.device().is_cpu()) {
+            *place += room;
+        }
+    }
+
+    /// Where kernels write what they have found wrong.
+    fn status(&self) -> u64 {
+        self.room + self.layout.status as u64
+    }
+
+    /// Where graphs find the begin of their random numbers.
+    fn state(&self) -> u64 {
+        self.status() + STATE_OFFSET as u64
+    }
+}
+
 impl Program {
-    /// A program for a schedule; `call` gives what calls an operator, if that is possible. With
-    /// `record`, runs of several steps become one launch where that can be.
+    /// A program for a schedule; `call` gives what calls an operator, if that is possible.
     pub(crate) fn new(
         schedule: Schedule,
-        record: bool,
+        making: Making<'_>,
         call: &dyn Fn(Op) -> Result<Option<Call>>,
     ) -> std::result::Result<Program, Unsupported> {
+        let record = matches!(making, Making::Compiled { .. });
         let mut work = Vec::new();
         let mut kernels = 0;
         for step in &schedule.steps {
-            let unsupported = |op: &str| Unsupported::Step(op.to_string());
             work.push(match step {
                 Step::Kernel(_) => {
                     kernels += 1;
                     Work::Kernel(kernels - 1)
                 }
                 Step::Extern(step) if externs::serves(step) => Work::Own,
-                Step::Extern(Extern::Matmul(_)) => return Err(unsupported("matmul")),
-                Step::Extern(Extern::Convolution(_)) => return Err(unsupported("convolution")),
+                // who makes no calls tries something else for the whole operator
+                Step::Extern(Extern::Matmul(_)) if record => Work::Parts,
+                Step::Extern(Extern::Convolution(_)) if record => Work::Parts,
+                Step::Extern(Extern::Matmul(_)) => return Err(Unsupported::Step("matmul".into())),
+                Step::Extern(Extern::Convolution(_)) => {
+                    return Err(Unsupported::Step("convolution".into()));
+                }
                 Step::Extern(Extern::Op { op, .. }) => {
                     let found = call(*op).map_err(Unsupported::Call)?;
-                    Work::Call(found.ok_or_else(|| unsupported(&op.to_string()))?)
+                    Work::Call(found.ok_or_else(|| Unsupported::Step(op.to_string()))?)
                 }
             });
         }
-        let emit::Program { text, kernels } =
-            emit::program(&schedule, Numbers::Arguments, Machine::present())?;
+        let emit::Program { text, kernels } = match making {
+            Making::Compiled { tune: Some(stream) } => {
+                tune::program(stream, &schedule, Numbers::Arguments)?
+            }
+            _ => emit::program(&schedule, Numbers::Arguments, Machine::present())?,
+        };
         let scratch = kernels.iter().map(|k| k.shape.scratch_bytes).max().unwrap_or(0) as usize;
         let fails = kernels.iter().any(|k| k.fails);
-        let once = work.iter().zip(&schedule.steps).any(|(work, step)| is_made_anew(work, step));
-        let alone = matches!(&work[..], [] | [Work::Kernel(_) | Work::Own]);
-        let recorded = Recorded::new(record && !once && !alone);
+        let anew = work.iter().zip(&schedule.steps).map(|(work, step)| is_made_anew(work, step));
+        let recorded = Recorded::new(record, anew.collect());
         let loaded = Mutex::default();
         Ok(Program { schedule, text, kernels, work, scratch, fails, loaded, recorded })
     }
@@ -181,17 +260,59 @@ impl Program {
 
     /// Runs it on the thread's current stream of a device, in whose memory the outputs are. The caller
     /// has access to all that it reads and writes.
-    pub(crate) fn run(&self, device: Device, operands: Operands<'_>) -> Result<Option<Failure>> {
+    pub(crate) fn run(
+        &self,
+        device: Device,
+        operands: Operands<'_>,
+    ) -> std::result::Result<Option<Failure>, Stopped> {
         let stream = gpu(device)?.current_stream();
         let loaded = self.loaded(&stream, device)?;
         if loaded.stream != stream.id() {
             loaded.constants.iter().for_each(|(_, memory)| memory.record_stream(&stream));
         }
+        let mut places = self.places(operands, &loaded.constants)?;
+        let found = match self.recorded.turn(&stream, &places) {
+            Turn::Replay(found) => Some(found),
+            Turn::Record(key) => self.record(&stream, key, &loaded, (&places, operands), device),
+            Turn::Queue => None,
+        };
+        // the numbers, the work and the status of one run follow one another
+        let held = found.as_ref().and_then(|found| found.hold());
+        let graphs = found.as_ref().filter(|_| held.is_some());
+        let room = match graphs {
+            Some(found) => {
+                places.layout = found.layout;
+                found.room.clone()
+            }
+            None => {
+                places.layout = self.with_workspace(&stream, &places)?;
+                let bytes = places.layout.bytes;
+                if bytes == 0 { None } else { Some(bytes_on(device, bytes)?) }
+            }
+        };
+        places.settle(room.as_ref().map_or(Ok(0), Tensor::device_address)?, operands);
+        put_numbers(&stream, operands, &places)?;
+        let run = queue::Run { stream: &stream, device, loaded: &loaded, places: &places };
+        match graphs {
+            Some(found) => self.replay(found, run)?,
+            None => self.queue(run, 0..self.work.len())?,
+        }
+        let failed = if self.fails { self.failure(&stream, &places)? } else { None };
+        if failed.is_none() {
+            take_numbers(&stream, operands, &places)?;
+        }
+        Ok(failed)
+    }
+
+    /// The addresses of a run before its room is known: numbers on the CPU have places in it.
+    fn places<'a>(
+        &self,
+        operands: Operands<'_>,
+        constants: &'a [(u32, DeviceMemory)],
+    ) -> Result<Places<'a>> {
         let Operands { inputs, parameters, outputs } = operands;
-        let read = || inputs.iter().chain(parameters).copied();
-        let on_cpu = |t: &&Tensor| t.device().is_cpu();
-        let numbers = read().chain(outputs).filter(on_cpu).count();
-        let layout = self.layout(numbers);
+        let all = inputs.iter().chain(parameters).copied().chain(outputs);
+        let layout = self.layout(all.filter(|t| t.device().is_cpu()).count());
         let mut at = layout.numbers as u64;
         let mut address = |t: &Tensor| {
             if t.device().is_cpu() {
@@ -200,88 +321,22 @@ impl Program {
             }
             t.device_address()
         };
-        let mut places = Places {
+        Ok(Places {
             inputs: inputs.iter().map(|t| address(t)).collect::<Result<_>>()?,
             parameters: parameters.iter().map(|t| address(t)).collect::<Result<_>>()?,
             outputs: outputs.iter().map(&mut address).collect::<Result<_>>()?,
             room: 0,
             layout,
-            constants: &loaded.constants,
-        };
-        let turn = self.recorded.turn(&stream, &places);
-        if !matches!(turn, Turn::Replay(_)) {
-            places.layout = self.with_workspace(&stream, &places)?;
-        }
-        let layout = places.layout;
-        let pool = match &turn {
-            Turn::Replay(found) => Some(found.pool.clone()),
-            Turn::Record(_) => Some(recorded::pool(&stream)?),
-            Turn::Queue => None,
-        };
-        // the numbers, the work and the status of one run follow one another
-        let _turn = pool.as_ref().map(|pool| pool.enter());
-        let room = match (&turn, &pool) {
-            (Turn::Replay(found), _) => found.room.clone(),
-            (_, Some(pool)) => pool.room(device, layout.bytes)?,
-            _ if layout.bytes == 0 => None,
-            _ => Some(bytes_on(device, layout.bytes)?),
-        };
-        places.room = room.as_ref().map_or(Ok(0), Tensor::device_address)?;
-        let Places { inputs: a, parameters: b, outputs: c, room: begin, .. } = &mut places;
-        let all = read().chain(outputs).zip(a.iter_mut().chain(b).chain(c));
-        for (_, place) in all.filter(|(t, _)| on_cpu(t)) {
-            *place += *begin;
-        }
-        for (t, place) in read().zip(places.inputs.iter().chain(&places.parameters)) {
-            if t.device().is_cpu() {
-                let (from, bytes) = (t.data_ptr()?, t.dtype().size());
-                // SAFETY: a number has that many bytes, which have been read when this returns.
-                unsafe { stream.to_device(*place, from, bytes) }.map_err(driver)?;
-            }
-        }
-        let graph = match (turn, &pool) {
-            (Turn::Replay(found), _) => Some(found),
-            (Turn::Record(key), Some(pool)) => {
-                let queue = |on: &Stream| self.queue(on, &loaded, &places, device);
-                self.recorded.record(pool.clone(), key, &self.name(), room.clone(), queue)
-            }
-            _ => None,
-        };
-        if let Some(found) = graph {
-            // SAFETY: the addresses are those that it was recorded with; the operands are held while
-            // it is queued, and serve others on this stream only after it, as does its room. Programs
-            // and constants are as long there as this is.
-            unsafe { found.graph.launch(&stream) }.map_err(driver)?;
-        } else {
-            self.queue(&stream, &loaded, &places, device)?;
-        }
-        let failed = if self.fails { self.failure(&stream, &places)? } else { None };
-        let mut wait = false;
-        for (t, place) in outputs.iter().zip(&places.outputs) {
-            if failed.is_none() && t.device().is_cpu() {
-                let (to, bytes) = (t.data_ptr()?, t.dtype().size());
-                // SAFETY: a number has that many bytes, and the stream is waited for.
-                unsafe { stream.to_host(to, *place, bytes) }.map_err(driver)?;
-                wait = true;
-            }
-        }
-        if wait {
-            stream.synchronize().map_err(driver)?;
-        }
-        Ok(failed)
-    }
-
-    /// What errors call its graph.
-    fn name(&self) -> String {
-        let names: Vec<&str> = self.kernels.iter().map(|k| k.name.as_str()).collect();
-        format!("graph of {}", names.join(", "))
+            constants,
+        })
     }
 
     fn layout(&self, numbers: usize) -> Layout {
         let up = |n: usize| n.next_multiple_of(ALIGNMENT);
         let scratch = up(self.schedule.arena_bytes);
         let status = scratch + up(self.scratch);
-        let behind = status + if self.fails { ALIGNMENT } else { 0 };
+        let draws = self.work.iter().any(|work| matches!(work, Work::Call(_)));
+        let behind = status + if self.fails || draws { ALIGNMENT } else { 0 };
         let end = behind + numbers * NUMBER_BYTES;
         Layout { scratch, status, numbers: behind, workspace: end, bytes: end }
     }
@@ -304,158 +359,10 @@ impl Program {
         Ok(Layout { workspace, bytes: workspace + wanted, ..layout })
     }
 
-    /// Queues all steps. The stream is the thread's current one.
-    fn queue(
-        &self,
-        stream: &Stream,
-        loaded: &Loaded,
-        places: &Places<'_>,
-        device: Device,
-    ) -> Result<()> {
-        if self.fails {
-            let status = places.room + places.layout.status as u64;
-            // SAFETY: it is a part of the room.
-            unsafe { stream.fill(status, 0, STATUS_BYTES) }.map_err(driver)?;
-        }
-        for (work, step) in self.work.iter().zip(&self.schedule.steps) {
-            match (work, step) {
-                (Work::Kernel(i), _) => {
-                    self.launch(stream, &self.kernels[*i], &loaded.functions[*i], places)?;
-                }
-                (Work::Own, Step::Extern(step)) => {
-                    let Layout { workspace, bytes, .. } = places.layout;
-                    let address = places.room + workspace as u64;
-                    let workspace = Workspace { address, bytes: bytes - workspace };
-                    // SAFETY: as for kernels.
-                    unsafe {
-                        externs::queue(stream, step, &|id| self.address(places, id), workspace)
-                    }?;
-                }
-                (Work::Call(call), Step::Extern(step)) => {
-                    self.call(stream, call, step, places, device)?;
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn launch(
-        &self,
-        stream: &Stream,
-        kernel: &Emitted,
-        function: &Function,
-        places: &Places<'_>,
-    ) -> Result<()> {
-        let mut arguments: SmallVec<[Argument<'_>; 8]> = SmallVec::new();
-        for buffer in &kernel.buffers {
-            arguments.push(Argument::Pointer(self.address(places, *buffer)));
-        }
-        if !kernel.numbers.is_empty() {
-            arguments.push(Argument::Numbers(&kernel.numbers));
-        }
-        let shape = &kernel.shape;
-        let in_room = |at: usize| Argument::Pointer(places.room + at as u64);
-        if shape.scratch_bytes != 0 {
-            arguments.push(in_room(places.layout.scratch));
-        }
-        if kernel.fails {
-            arguments.push(in_room(places.layout.status));
-        }
-        let launch = Launch {
-            blocks: [shape.blocks, 1, 1],
-            threads: [shape.threads, 1, 1],
-            shared_bytes: shape.shared_bytes,
-        };
-        // SAFETY: the arguments are what the kernel was emitted for. Operands are held while it is
-        // queued; their memory, and the room, serve others on this stream only after it.
-        unsafe { function.launch(stream, launch, &arguments) }.map_err(driver)
-    }
-
-    fn address(&self, places: &Places<'_>, id: BufferId) -> u64 {
-        match &self.schedule.buffer(id).kind {
-            BufferKind::Input(i) => places.inputs[*i as usize],
-            BufferKind::Parameter(i) => places.parameters[*i as usize],
-            BufferKind::Output(o) => places.outputs[*o as usize],
-            BufferKind::Arena { offset } => places.room + *offset as u64,
-            BufferKind::Within { output, offset } => {
-                places.outputs[*output as usize] + *offset as u64
-            }
-            BufferKind::Constant(_) => {
-                let found = places.constants.iter().find(|(of, _)| *of == id.0);
-                found.map_or(0, |(_, memory)| memory.address())
-            }
-        }
-    }
-
-    /// Calls an operator on tensors over the memory of its operands, and copies what it gives to where
-    /// the schedule wants it.
-    fn call(
-        &self,
-        stream: &Stream,
-        call: &Call,
-        step: &Extern,
-        places: &Places<'_>,
-        device: Device,
-    ) -> Result<()> {
-        let Extern::Op { args, inputs, outputs, unread, .. } = step else { return Ok(()) };
-        let given =
-            inputs.iter().map(|v| self.tensor(v, places, device)).collect::<Result<Vec<_>>>()?;
-        let Some(results) = (call.run)(args, &given)? else { return Ok(()) };
-        ensure_compile!(
-            results.len() == outputs.len(),
-            "{} results, {} expected",
-            results.len(),
-            outputs.len()
-        );
-        for (i, (result, out)) in results.iter().zip(outputs).enumerate() {
-            ensure_compile!(
-                result.sizes() == &out.sizes[..] && result.dtype() == out.dtype,
-                "the kernel returned {}{:?} where its Meta kernel said {}{:?}",
-                result.dtype(),
-                result.sizes(),
-                out.dtype,
-                out.sizes
-            );
-            if unread >> i & 1 == 1 {
-                continue;
-            }
-            let there = result.resolved()?;
-            let there = match there.device() == device {
-                true => there,
-                false => there.to_device(device)?,
-            };
-            let _held = there.read()?;
-            let begin = self.address(places, out.buffer);
-            let to = Strided {
-                address: begin.wrapping_add_signed(out.offset * out.dtype.size() as i64),
-                dtype: out.dtype,
-                sizes: &out.sizes,
-                strides: &out.strides,
-            };
-            let from = Strided { address: there.device_address()?, strides: there.strides(), ..to };
-            // SAFETY: the place is this step's own; the result is held while the copy is queued.
-            unsafe { copies::copy(stream, to, from) }.map_err(program)?;
-        }
-        Ok(())
-    }
-
-    /// A tensor over an operand's memory, which is lent to it: the operand itself may be held for
-    /// writing. Kernels of this crate keep no tensor.
-    fn tensor(&self, view: &BufferView, places: &Places<'_>, device: Device) -> Result<Tensor> {
-        let size = view.dtype.size();
-        let begin = self.address(places, view.buffer);
-        let first = begin.wrapping_add_signed(view.offset * size as i64);
-        let bytes = layout::storage_bytes(size, &view.sizes, &view.strides, 0);
-        let memory = DeviceMemory::lent(gpu(device)?, first, bytes);
-        let storage = Storage::elsewhere(bytes, Box::new(memory))?;
-        Ok(Tensor::build(storage, view.dtype, device, &view.sizes, &view.strides, 0))
-    }
-
     /// Waits for the work, and reads what its kernels have found wrong.
     fn failure(&self, stream: &Stream, places: &Places<'_>) -> Result<Option<Failure>> {
         let mut status = [0u8; STATUS_BYTES];
-        let from = places.room + places.layout.status as u64;
+        let from = places.status();
         // SAFETY: there is room for it, and the stream is waited for.
         unsafe { stream.to_host(status.as_mut_ptr(), from, STATUS_BYTES) }.map_err(driver)?;
         stream.synchronize().map_err(driver)?;
@@ -503,13 +410,49 @@ impl Program {
     }
 }
 
+/// Writes the numbers that are on the CPU to their places.
+fn put_numbers(stream: &Stream, operands: Operands<'_>, places: &Places<'_>) -> Result<()> {
+    let read = operands.inputs.iter().chain(operands.parameters);
+    for (t, place) in read.zip(places.inputs.iter().chain(&places.parameters)) {
+        if t.device().is_cpu() {
+            let (from, bytes) = (t.data_ptr()?, t.dtype().size());
+            // SAFETY: a number has that many bytes, which have been read when this returns.
+            unsafe { stream.to_device(*place, from, bytes) }.map_err(driver)?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads those that were computed, for which it waits.
+fn take_numbers(stream: &Stream, operands: Operands<'_>, places: &Places<'_>) -> Result<()> {
+    let mut wait = false;
+    for (t, place) in operands.outputs.iter().zip(&places.outputs) {
+        if t.device().is_cpu() {
+            let (to, bytes) = (t.data_ptr()?, t.dtype().size());
+            // SAFETY: a number has that many bytes, and the stream is waited for.
+            unsafe { stream.to_host(to, *place, bytes) }.map_err(driver)?;
+            wait = true;
+        }
+    }
+    if wait { stream.synchronize().map_err(driver) } else { Ok(()) }
+}
+
 /// Whether a step has to be queued at each run: what it does may differ, or is not this crate's.
 fn is_made_anew(work: &Work, step: &Step) -> bool {
     let (Work::Call(call), Step::Extern(Extern::Op { op, args, .. })) = (work, step) else {
         return false;
     };
-    let effects = op.effects(args, &[]);
-    !call.own || effects.has(Effects::RANDOM) || effects.has(Effects::EFFECT)
+    !call.own || op.effects(args, &[]).has(Effects::EFFECT)
+}
+
+/// Waits for a truth value, the first element of a tensor.
+pub(crate) fn truth(t: &Tensor) -> Result<bool> {
+    let stream = gpu(t.device())?.current_stream();
+    let mut byte = 0u8;
+    // SAFETY: there is room for it, and the stream is waited for.
+    unsafe { stream.to_host(&mut byte, t.device_address()?, 1) }.map_err(driver)?;
+    stream.synchronize().map_err(driver)?;
+    Ok(byte != 0)
 }
 
 /// So many bytes of a device, unset, for work on the current stream.
@@ -519,5 +462,5 @@ fn bytes_on(device: Device, bytes: usize) -> Result<Tensor> {
 }
 
 fn memory(stream: &Stream, device: Device, bytes: usize) -> Result<DeviceMemory> {
-    DeviceMemory::new(stream, bytes).map_err(|e| Error::runtime(format!("`{device}`: {e}")))
+    DeviceMemory::new(stream, bytes).map_err(|e| no_memory(device, e))
 }
