@@ -63,6 +63,7 @@ pub mod modes;
 pub mod nn;
 pub mod ops;
 pub mod optim;
+mod precision;
 mod sync;
 pub mod tensor;
 pub mod testing;
@@ -90,6 +91,7 @@ pub use methods::{
     save_safetensors, step,
 };
 pub use modes::{autocast, profiler};
+pub use precision::{MatmulPrecision, float32_matmul_precision, set_float32_matmul_precision};
 pub use straightline_catalog::MetaError;
 pub use straightline_catalog::{DType, Device, DeviceType, Layout, MemoryFormat, QScheme, Scalar};
 pub use straightline_derive::TensorTree;

@@ -5,7 +5,10 @@ use std::fmt::{Debug, Write};
 use std::sync::Mutex;
 use straightline::ops::aten;
 use straightline::testing::Closeness;
-use straightline::{DType, Device, Result, Tensor, compile, dispatch};
+use straightline::{
+    DType, Device, MatmulPrecision, Result, Tensor, compile, cuda, dispatch, eye,
+    set_float32_matmul_precision,
+};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 
@@ -294,5 +297,30 @@ fn compiled_with_what_follows() -> Result<()> {
         compiled.call((&x, &w, &b, &u, &v))?;
         println!("{dtype}: {} calls in a replay", dispatch::call_count() - calls);
     }
+    Ok(())
+}
+
+/// Factors may be rounded to TF32 only while that is asked for, by graphs as well.
+#[test]
+fn tf32_is_asked_for() -> Result<()> {
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
+    // 1 + 2^-12 has more bits than TF32
+    let x = Tensor::full([32, 32], 1.0f32 + 1.0 / 4096.0)?.to_device(gpu)?;
+    let one = eye(32)?.to_device(gpu)?;
+    let f = |(x, y): (&Tensor, &Tensor)| x.matmul(y)?.add(0.0)?.matmul(y);
+    let compiled = compile(f);
+    let exact =
+        |t: Tensor| -> Result<bool> { t.to_device(Device::CPU)?.equal(x.to_device(Device::CPU)?) };
+    let mut found = Vec::new();
+    for precision in [MatmulPrecision::Highest, MatmulPrecision::High, MatmulPrecision::Highest] {
+        set_float32_matmul_precision(precision)?;
+        found.push(exact(f((&x, &one))?)?);
+        for _ in 0..4 {
+            found.push(exact(compiled.call((&x, &one))?)?);
+        }
+    }
+    let rounds = cuda::availability().cublas_lt.is_here();
+    let want = |precise: bool| [precise || !rounds; 5];
+    assert_eq!(found, [want(true), want(false), want(true)].concat());
     Ok(())
 }

@@ -15,6 +15,7 @@
 use super::{Layout, Places, bytes_on, driver};
 use crate::error::Result;
 use crate::tensor::Tensor;
+use crate::{MatmulPrecision, float32_matmul_precision};
 use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -183,7 +184,8 @@ impl Recorded {
         if !known.possible || stream.device().is_blocking() {
             return Turn::Queue;
         }
-        let own = [u64::from(stream.ordinal()), stream.id().0];
+        let precise = u64::from(float32_matmul_precision() == MatmulPrecision::Highest);
+        let own = [u64::from(stream.ordinal()), stream.id().0, precise];
         let all = places.inputs.iter().chain(&places.parameters).chain(&places.outputs);
         let key: Key = own.into_iter().chain(all.copied()).collect();
         if let Some(at) = known.graphs.iter().position(|(k, _)| *k == key) {

@@ -2,6 +2,7 @@
 
 use super::convolution::spatial;
 use crate::error::{Error, Result};
+use crate::{MatmulPrecision, float32_matmul_precision};
 use straightline_cuda::convolution::{self, Convolution, Direction, Geometry, Operand};
 use straightline_cuda::driver::{Device, Stream};
 use straightline_cuda::products::{
@@ -14,6 +15,11 @@ pub(in crate::cuda) type Address<'a> = &'a dyn Fn(BufferId) -> u64;
 
 fn product_error(e: ProductError) -> Error {
     Error::device(e.to_string())
+}
+
+/// How products are computed now.
+fn options() -> Options {
+    Options { tf32: float32_matmul_precision() == MatmulPrecision::High, ..Options::default() }
 }
 
 /// Whether there are kernels for a step.
@@ -49,7 +55,7 @@ pub(in crate::cuda) fn workspace_bytes(
     match step {
         Extern::Matmul(m) => {
             let each = products_of(m, address).into_iter().map(|p| {
-                let bytes = products::workspace_bytes(device, &p, Options::default());
+                let bytes = products::workspace_bytes(device, &p, options());
                 bytes.map_err(product_error)
             });
             each.into_iter().try_fold(0, |most, bytes| Ok(bytes?.max(most)))
@@ -79,8 +85,7 @@ pub(in crate::cuda) unsafe fn queue(
     match step {
         Extern::Matmul(m) => products_of(m, address).iter().try_for_each(|p| {
             // SAFETY: the caller's contract.
-            unsafe { products::product(stream, p, Options::default(), workspace) }
-                .map_err(product_error)
+            unsafe { products::product(stream, p, options(), workspace) }.map_err(product_error)
         }),
         Extern::Convolution(c) => {
             let work = convolution_of(c, address);
