@@ -31,6 +31,9 @@ pub(super) struct Writer<'s> {
 /// Below this, indices are 32 bits long.
 const SHORT: i64 = 1 << 31;
 
+/// Numbers that are arguments; those beyond are in the text.
+const MOST_NUMBERS: usize = 2048;
+
 impl<'s> Writer<'s> {
     pub(super) fn new(
         schedule: &'s Schedule,
@@ -98,10 +101,15 @@ impl<'s> Writer<'s> {
         if self.short { "int" } else { "long long" }
     }
 
+    /// Whether a number is an argument: kernels take 32 KiB of them.
+    fn is_argument(&self, n: i64) -> bool {
+        !(-1..=1).contains(&n) && self.numbers.len() < MOST_NUMBERS
+    }
+
     /// A number of the schedule.
     pub(super) fn number(&mut self, n: i64) -> String {
         match self.how {
-            Numbers::Arguments if !(-1..=1).contains(&n) => {
+            Numbers::Arguments if self.is_argument(n) => {
                 self.numbers.push(n);
                 let read = format!("n.at[{}]", self.numbers.len() - 1);
                 if self.short { format!("(int){read}") } else { read }
@@ -114,7 +122,7 @@ impl<'s> Writer<'s> {
     /// A number that may be larger than indices are.
     pub(super) fn wide_number(&mut self, n: i64) -> String {
         match self.how {
-            Numbers::Arguments if !(-1..=1).contains(&n) => {
+            Numbers::Arguments if self.is_argument(n) => {
                 self.numbers.push(n);
                 format!("n.at[{}]", self.numbers.len() - 1)
             }
@@ -126,7 +134,8 @@ impl<'s> Writer<'s> {
     pub(super) fn constant(&mut self, number: Scalar, dtype: DType) -> String {
         let (held, value) = (Held::of(dtype), number.cast(dtype));
         let structure = [0.0, 1.0, -1.0].contains(&value.as_f64());
-        if self.how == Numbers::Literals || held == Some(Held::Bool) || structure {
+        let full = self.numbers.len() >= MOST_NUMBERS;
+        if self.how == Numbers::Literals || held == Some(Held::Bool) || structure || full {
             return literal(number, dtype);
         }
         let (bits, read) = match held {
