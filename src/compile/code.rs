@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::tensor::Tensor;
 use crate::tensor::storage::Storage;
 use smallvec::SmallVec;
+#[cfg(feature = "cuda")]
 use straightline_catalog::Device;
 use straightline_passes::schedule::loops::Schedule;
 use straightline_runtime::cpu::kernels::{In, Out};

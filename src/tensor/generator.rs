@@ -88,6 +88,7 @@ impl Generator {
     }
 
     /// Takes words of all subsequences for a kernel of an accelerator: seed and offset.
+    #[cfg(feature = "cuda")]
     pub(crate) fn take(&self, words: u64) -> Result<(u64, u64)> {
         self.lock().take(words).ok_or_else(|| {
             Error::runtime(
