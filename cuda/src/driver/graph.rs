@@ -7,8 +7,28 @@ use super::device::Device;
 use super::error::DriverError;
 use super::stream::Stream;
 use cudarc::driver::sys::{self, CUstreamCaptureMode};
+use std::cell::Cell;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+
+thread_local! {
+    /// The handle of the stream that this thread records, as a number.
+    static RECORDED: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// Whether this thread records the stream.
+pub(super) fn is_recorded(stream: &Stream) -> bool {
+    RECORDED.get() == Some(stream.raw().addr())
+}
+
+/// Puts back which stream was recorded, also where `queue` panics.
+struct Before(Option<usize>);
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        RECORDED.set(self.0);
+    }
+}
 
 /// Work that a device can be given at once.
 pub struct Graph {
@@ -34,7 +54,7 @@ impl Drop for Graph {
 
 impl Graph {
     /// Records what `queue` queues on a stream that is not the default one. Nothing of it runs, and
-    /// nothing may wait. Memory that it allocates for that stream and gives back is the graph's for as
+    /// nothing may wait, or read memory of the host, which would be read again by each launch. Memory that it allocates for that stream and gives back is the graph's for as
     /// long as there is one: the stream is to be used for nothing but recording, and its memory
     /// [kept](crate::allocator::CachingAllocator::keep).
     ///
@@ -54,7 +74,10 @@ impl Graph {
             unsafe { sys::cuStreamBeginCapture_v2(stream.raw(), mode) }
         };
         device.call("cuStreamBeginCapture", begin)?;
-        let queued = queue();
+        let queued = {
+            let _before = Before(RECORDED.replace(Some(stream.raw().addr())));
+            queue()
+        };
         let mut recorded = std::ptr::null_mut();
         let end = || {
             // SAFETY: the stream is recording; it writes a handle.

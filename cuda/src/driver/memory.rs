@@ -3,6 +3,7 @@
 use super::device::Device;
 use super::error::DriverError;
 use super::event::Event;
+use super::graph;
 use super::stream::Stream;
 use crate::allocator::{AllocationError, Block, Source, StreamId};
 use cudarc::driver::sys::{self, CUresult};
@@ -222,6 +223,11 @@ impl Stream {
     ) -> Result<(), DriverError> {
         if bytes == 0 {
             return Ok(());
+        }
+        if graph::is_recorded(self) {
+            let code = sys::CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+            let device = Some(self.device().ordinal());
+            return Err(DriverError::new("cuMemcpyHtoDAsync", code, device));
         }
         let call = || {
             // SAFETY: the caller's contract.
