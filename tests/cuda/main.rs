@@ -8,6 +8,7 @@
 mod collectives;
 mod compiled;
 mod kernels;
+mod operators;
 mod products;
 
 use libloading::Library;

@@ -106,7 +106,7 @@ pub unsafe fn transform(
     for (i, radix) in all.iter().enumerate() {
         // the last one goes to `y`
         let left = all.len() - 1 - i;
-        let to = if left % 2 == 0 { y } else { scratch };
+        let to = if left.is_multiple_of(2) { y } else { scratch };
         let scale = if left == 0 { scale } else { 1.0 };
         let sign = if forward { -1.0 } else { 1.0 };
         // SAFETY: the caller's contract.

@@ -8,10 +8,10 @@
 mod recorded;
 
 use super::copy::{driver, program};
-use super::steps::externs;
+use super::externs;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
-use crate::tensor::on_device::gpu;
+use crate::tensor::on_device::{gpu, memory};
 use crate::tensor::storage::Storage;
 pub(super) use recorded::forget_pools;
 use recorded::{Recorded, Turn};
@@ -486,7 +486,7 @@ impl Program {
         let mut constants = Vec::new();
         for (i, buffer) in self.schedule.buffers.iter().enumerate() {
             if let BufferKind::Constant(bytes) = &buffer.kind {
-                let place = memory(stream, named, bytes.len())?;
+                let place = memory(named, stream, bytes.len())?;
                 // SAFETY: there is room; pageable memory has been read when this returns.
                 unsafe { stream.to_device(place.address(), bytes.as_ptr(), bytes.len()) }
                     .map_err(driver)?;
@@ -515,8 +515,4 @@ fn is_made_anew(work: &Work, step: &Step) -> bool {
 fn bytes_on(device: Device, bytes: usize) -> Result<Tensor> {
     let one = Dims::from_slice(&[1]);
     Tensor::allocate(DType::U8, device, Dims::from_slice(&[bytes as i64]), one)
-}
-
-fn memory(stream: &Stream, device: Device, bytes: usize) -> Result<DeviceMemory> {
-    DeviceMemory::new(stream, bytes).map_err(|e| Error::runtime(format!("`{device}`: {e}")))
 }

@@ -1,6 +1,6 @@
 //! Products and convolutions of a schedule, with what follows them.
 
-use super::convolution::spatial;
+use super::kernels::spatial_of as spatial;
 use crate::error::{Error, Result};
 use straightline_cuda::convolution::{self, Convolution, Direction, Geometry, Operand};
 use straightline_cuda::driver::{Device, Stream};
