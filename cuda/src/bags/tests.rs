@@ -35,6 +35,7 @@ fn bags_are_sums_means_and_largest() {
         (given(&stream, &[6.0, 8.0, 1.0, 1.0, 3.0, 5.0]), given(&stream, &[0i64, 0, 0, 2]));
     let (sizes, out) = (given(&stream, &[2i64, 0, 1]), room::<f64>(&stream, 8));
     let addresses = [grad.address(), bag_of.address(), sizes.address(), 0, 0, out.address()];
+    // SAFETY: as above.
     unsafe { shares(&stream, &Bags { mode: Mode::Mean, ..b }, addresses) }.expect("it is queued");
     assert_eq!(taken::<f64>(&stream, &out, 8), [3.0, 4.0, 3.0, 4.0, 3.0, 4.0, 3.0, 5.0]);
 }

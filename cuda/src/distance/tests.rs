@@ -16,16 +16,19 @@ fn norms_of_a_triangle() {
     }
     let among = Pairs { rows: 2, ..s };
     let (far, dy) = (room::<f64>(&stream, 1), room::<f64>(&stream, 4));
+    // SAFETY: as above.
     unsafe { run(&stream, Operation::Among, &among, &[y.address(), far.address()]) }
         .expect("it is queued");
     assert_eq!(taken::<f64>(&stream, &far, 1), [5.0]);
     let grad = given(&stream, &[1.0]);
     let addresses = [grad.address(), y.address(), far.address(), dy.address()];
+    // SAFETY: as above.
     unsafe { run(&stream, Operation::AmongGradient, &among, &addresses) }.expect("it is queued");
     assert_eq!(taken::<f64>(&stream, &dy, 4), [0.6, 0.8, -0.6, -0.8]);
     let pair = Pairs { cols: 1, ..s };
     let (dx, y) = (room::<f64>(&stream, 2), given(&stream, &[3.0, 4.0]));
     let addresses = [grad.address(), x.address(), y.address(), far.address(), dx.address()];
+    // SAFETY: as above.
     unsafe { run(&stream, Operation::PairsGradient, &pair, &addresses) }.expect("it is queued");
     assert_eq!(taken::<f64>(&stream, &dx, 2), [-0.6, -0.8]);
 }

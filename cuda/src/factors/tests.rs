@@ -15,6 +15,7 @@ fn factors_are_those_of_small_matrices() {
     let a = given(&stream, &[1.0, 2.0, 4.0, 6.0, 0.0, 1.0, 0.0, 3.0]);
     let (pivots, info) = (room::<i32>(&stream, 4), room::<i32>(&stream, 2));
     let addresses = [a.address(), pivots.address(), info.address()];
+    // SAFETY: as above.
     unsafe { lu(&stream, &m, addresses) }.expect("it is queued");
     assert_eq!(taken::<f64>(&stream, &a, 4), [4.0, 6.0, 0.25, 0.5]);
     assert_eq!(taken::<i32>(&stream, &pivots, 4)[..2], [2, 2]);
@@ -23,6 +24,7 @@ fn factors_are_those_of_small_matrices() {
     let one = Matrices { batch: 1, cols: 1, ..m };
     let b = given(&stream, &[1.0, 6.0]);
     let triangle = |upper| Triangle { upper, unit: !upper, transposed: false };
+    // SAFETY: as above.
     unsafe {
         swap_rows(&stream, &one, false, pivots.address(), b.address()).expect("it is queued");
         solve(&stream, &one, triangle(false), a.address(), b.address()).expect("it is queued");

@@ -40,6 +40,7 @@ fn transforms_are_sums_of_turns() {
         }
         let back = room::<f64>(&stream, 4 * length);
         let addresses = [y.address(), back.address(), scratch.address()];
+        // SAFETY: as above.
         unsafe { transform(&stream, r, false, 1.0 / length as f64, addresses) }
             .expect("it is queued");
         for (a, b) in taken::<f64>(&stream, &back, 4 * length).iter().zip(&x) {

@@ -24,11 +24,13 @@ fn points_between_elements_are_their_means() {
         .expect("it is queued");
     assert_eq!(taken::<f64>(&stream, &out, 6), [2.5, 2.0, 0.0, 25.0, 20.0, 0.0]);
     let clipped = Sampling { padding: Padding::Border, mode: Mode::Nearest, ..s };
+    // SAFETY: as above.
     unsafe { sample(&stream, &clipped, [x.address(), grid.address(), out.address()]) }
         .expect("it is queued");
     assert_eq!(taken::<f64>(&stream, &out, 6)[1..3], [2.0, 2.0]);
 
     let (keys, weights) = (room::<i64>(&stream, 12), room::<f64>(&stream, 12));
+    // SAFETY: as above.
     unsafe { places(&stream, &s, [grid.address(), keys.address(), weights.address()]) }
         .expect("it is queued");
     let found = taken::<i64>(&stream, &keys, 12);
