@@ -1,7 +1,16 @@
 //! How kernels of our own are written for a dtype: the types of its elements and of its values.
 
+use crate::driver::Launch;
 use crate::emit;
 use straightline_passes::ir::DType;
+
+/// A launch of a kernel whose threads take an element after another, of so many.
+pub(crate) fn launch(count: i64) -> Launch {
+    const THREADS: u32 = 256;
+    const BLOCKS: i64 = 1 << 30;
+    let blocks = ((count + i64::from(THREADS) - 1) / i64::from(THREADS)).clamp(1, BLOCKS) as u32;
+    Launch { blocks: [blocks, 1, 1], threads: [THREADS, 1, 1], shared_bytes: 0 }
+}
 
 /// The head of a program for elements of a dtype: the prelude, and below it
 ///

@@ -6,14 +6,19 @@
 
 pub mod allocator;
 pub mod attention;
+pub mod bags;
 mod blaslt;
 pub mod compact;
 pub mod convolution;
 pub mod copies;
+pub mod distance;
 pub mod driver;
 mod elements;
 pub mod emit;
+pub mod factors;
+pub mod fourier;
 mod goldens;
+pub mod grid;
 mod loader;
 pub mod nccl;
 pub mod nvrtc;
@@ -24,6 +29,7 @@ pub mod scan;
 pub mod segments;
 pub mod sort;
 pub mod spatial;
+pub mod special;
 #[cfg(test)]
 mod testing;
 pub mod tune;

@@ -4,9 +4,11 @@ use crate::dispatch::{OperatorHandle, Stack, Value};
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::ops::forms::structured::arguments;
+use crate::ops::pointwise::complex;
+use crate::ops::view;
 use crate::tensor::on_device::gpu;
 use crate::tensor::{Tensor, access};
-use straightline_catalog::{DType, Device, Dims, layout};
+use straightline_catalog::{DType, Device, Dims, Scalar, layout};
 use straightline_cuda::copies::{self, Strided};
 use straightline_cuda::driver::{DeviceMemory, DriverError, Stream};
 use straightline_cuda::programs::ProgramError;
@@ -124,14 +126,30 @@ fn download(from: &Tensor, to: &Tensor) -> Result<()> {
     stream.synchronize().map_err(driver)
 }
 
+/// Converts from or to complex numbers: their real and imaginary parts are elements like others.
+fn by_parts(from: &Tensor, to: &Tensor) -> Result<()> {
+    let parts = complex::view_as_real;
+    let part = |x: &Tensor, i: i64| view::select(&parts(x)?, -1, i);
+    match (from.dtype().is_complex(), to.dtype().is_complex()) {
+        (true, true) => on_one(&parts(from)?, &parts(to)?),
+        (false, _) => {
+            on_one(from, &part(to, 0)?)?;
+            aten::zero_(&part(to, 1)?).map(drop)
+        }
+        // a number is true if it is not 0
+        (true, false) if to.dtype() == DType::Bool => {
+            let some = |i| aten::ne_scalar(&part(from, i)?, Scalar::Int(0));
+            on_one(&aten::logical_or(&some(0)?, &some(1)?)?, to)
+        }
+        (true, false) => on_one(&part(from, 0)?, to),
+    }
+}
+
 /// Within a GPU.
 fn on_one(from: &Tensor, to: &Tensor) -> Result<()> {
     let converts = from.dtype() != to.dtype();
     if converts && (from.dtype().is_complex() || to.dtype().is_complex()) {
-        // by way of the host, which converts them
-        let here = dense(from, from.dtype(), Device::CPU)?;
-        download(from, &here)?;
-        return upload(&here, to);
+        return by_parts(from, to);
     }
     access::check_no_partial_overlap(to, from)?;
     let from = match access::is_detached(to, from) {

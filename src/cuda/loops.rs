@@ -6,9 +6,8 @@
 
 use super::copy::program;
 use super::program::{Making, Operands, Program};
+use super::signature::{Kept, Signature};
 use super::ways::Way;
-use crate::are_deterministic_algorithms_enabled;
-use crate::default_dtype::default_dtype;
 use crate::deterministic::schedules_of_gpu;
 use crate::dispatch::{OperatorHandle, Value, meta};
 use crate::error::{Error, Result};
@@ -17,7 +16,6 @@ use crate::ops::aten;
 use crate::tensor::on_device::gpu;
 use crate::tensor::{Tensor, access};
 use smallvec::SmallVec;
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use straightline_catalog::{Arg, Device, DeviceType, Dims, Op, TensorMeta, layout};
 use straightline_cuda::copies::{self, Strided};
@@ -30,8 +28,8 @@ use straightline_passes::schedule::schedule;
 /// A call without its tensors.
 struct Prepared {
     program: Program,
-    /// Where in its memory each result begins.
-    offsets: Vec<i64>,
+    /// What results look like, and where in its memory each begins.
+    wanted: Vec<(TensorMeta, i64)>,
 }
 
 /// So many signatures are kept.
@@ -40,38 +38,22 @@ const KEPT: usize = 4096;
 /// Runs a functional operator by loops, or by a kernel for its tensors; `None` if it has neither.
 pub(super) fn run(op: OperatorHandle, args: &[Value]) -> Result<Option<(Vec<Value>, Way)>> {
     let Some(known) = op.op() else { return Ok(None) };
-    let Some(device) = one_device(op, args)? else { return Ok(None) };
-    let mut tensors: Vec<Tensor> = Vec::new();
-    let mut operand = |t: &Tensor| {
-        let there = match t.device().is_cpu() {
-            true => t.to_device(device)?,
-            false => t.clone(),
-        };
-        tensors.push(there);
-        Ok(tensors.len() as u32 - 1)
-    };
-    let mut given = Vec::new();
-    for v in args {
-        // what a graph has no argument for has no loops
-        match to_arg(op.name(), v, &mut operand) {
-            Ok(arg) => given.push(arg),
-            Err(_) => return Ok(None),
-        }
+    let Some(device) = one_device(args)? else { return Ok(None) };
+    let mut tensors: SmallVec<[Tensor; 4]> = SmallVec::new();
+    for t in args.iter().flat_map(Value::tensors) {
+        tensors.push(if t.device().is_cpu() { t.to_device(device)? } else { t.clone() });
     }
     if tensors.iter().any(|t| t.has_math_bits() || t.kind_without_memory().is_some()) {
         return Ok(None);
     }
-    if let Some(results) = super::steps::run(known, &given, &tensors)? {
-        return Ok(Some((results, Way::Kernel)));
-    }
-    let Some(prepared) = prepared(op, known, args, &given, &tensors)? else { return Ok(None) };
+    let Some(prepared) = prepared(op, known, args, &tensors)? else { return Ok(None) };
     let stream = gpu(device)?.current_stream();
     let results = prepared.launch(&stream, device, &tensors)?;
     Ok(results.map(|all| (all.into_iter().map(Value::Tensor).collect(), Way::Loops)))
 }
 
 /// The GPU of a call: operands on the CPU may only be numbers, as in PyTorch.
-fn one_device(op: OperatorHandle, args: &[Value]) -> Result<Option<Device>> {
+fn one_device(args: &[Value]) -> Result<Option<Device>> {
     let named = args.iter().find_map(|v| match v {
         Value::Device(d) => Some(*d),
         _ => None,
@@ -95,8 +77,7 @@ fn one_device(op: OperatorHandle, args: &[Value]) -> Result<Option<Device>> {
         .find(apart);
     match other {
         Some(t) => Err(Error::runtime(format!(
-            "{}: expected all tensors to be on the same device, but found at least two devices, {device} and {}",
-            op.name(),
+            "expected all tensors to be on the same device, but found at least two devices, {device} and {}",
             t.device()
         ))),
         None => Ok(Some(device)),
@@ -107,28 +88,19 @@ fn prepared(
     op: OperatorHandle,
     known: Op,
     args: &[Value],
-    given: &[Arg<u32>],
     tensors: &[Tensor],
 ) -> Result<Option<Arc<Prepared>>> {
-    type Known = HashMap<String, Option<Arc<Prepared>>>;
-    static ALL: OnceLock<Mutex<Known>> = OnceLock::new();
-    let all = ALL.get_or_init(Mutex::default);
+    static ALL: OnceLock<Mutex<Kept<Option<Arc<Prepared>>>>> = OnceLock::new();
+    let all = ALL.get_or_init(|| Mutex::new(Kept::new(KEPT)));
     let lock = || all.lock().unwrap_or_else(PoisonError::into_inner);
-    let shapes: Vec<_> = tensors
-        .iter()
-        .map(|t| (t.dtype(), t.sizes(), t.strides(), t.is_wrapped_number()))
-        .collect();
-    let deterministic = are_deterministic_algorithms_enabled();
-    let signature = format!("{known} {given:?} {shapes:?} {} {deterministic}", default_dtype());
-    if let Some(found) = lock().get(&signature) {
-        return Ok(found.clone());
+    // what a graph has no argument for has no loops
+    let Some(signature) = Signature::new(known, args, tensors) else { return Ok(None) };
+    let found = lock().get(&signature);
+    if let Some(found) = found {
+        return Ok(found);
     }
-    let made = prepare(op, known, args, given, tensors)?.map(Arc::new);
-    let mut all = lock();
-    if all.len() >= KEPT {
-        all.clear();
-    }
-    all.insert(signature, made.clone());
+    let made = prepare(op, known, args, tensors)?.map(Arc::new);
+    lock().insert(signature, made.clone());
     Ok(made)
 }
 
@@ -136,9 +108,12 @@ fn prepare(
     op: OperatorHandle,
     known: Op,
     args: &[Value],
-    given: &[Arg<u32>],
     tensors: &[Tensor],
 ) -> Result<Option<Prepared>> {
+    let mut next = 0u32..;
+    let mut operand = |_: &Tensor| Ok(next.next().unwrap_or_default());
+    let given = args.iter().map(|v| to_arg(op.name(), v, &mut operand));
+    let Ok(given) = given.collect::<Result<Vec<Arg<u32>>>>() else { return Ok(None) };
     // what it refuses, or can not know without data, is for the CPU to say
     let Ok((results, _)) = meta::run(op, args) else { return Ok(None) };
     // the graph is of values: where they are is known here
@@ -149,7 +124,8 @@ fn prepare(
     else {
         return Ok(None);
     };
-    let offsets = results.iter().filter_map(Value::as_tensor).map(Tensor::storage_offset).collect();
+    let offsets = results.iter().filter_map(Value::as_tensor).map(Tensor::storage_offset);
+    let wanted = metas.iter().cloned().zip(offsets).collect();
     let mut graph = Graph::new();
     let inputs: Vec<ValueRef> = (tensors.iter().enumerate())
         .map(|(i, t)| graph.input(&format!("x{i}"), on_cpu(t)))
@@ -169,7 +145,7 @@ fn prepare(
     let Ok(schedule) = schedule(&graph, &schedules_of_gpu()) else { return Ok(None) };
     // an operator that has no loops is called by name, not by its parts
     match Program::new(schedule, Making::Eager, &|_| Ok(None)) {
-        Ok(program) => Ok(Some(Prepared { program, offsets })),
+        Ok(program) => Ok(Some(Prepared { program, wanted })),
         Err(_) => Ok(None),
     }
 }
@@ -185,6 +161,29 @@ fn fresh_tensor(device: Device, m: &TensorMeta, offset: i64) -> Result<Tensor> {
     aten::as_strided(&row, &m.sizes, &m.strides, Some(offset))
 }
 
+/// Whether a type says where elements of these sizes lie, each at a place of its own.
+fn lays_out(wanted: &TensorMeta, sizes: &[i64]) -> bool {
+    wanted.sizes[..] == *sizes && !layout::repeats(sizes, &wanted.strides)
+}
+
+/// A fresh result as it is to lie in memory: a schedule leaves no gaps, as a few operators do.
+fn relaid(stream: &Stream, t: &Tensor, wanted: &TensorMeta, offset: i64) -> Result<Tensor> {
+    if t.strides() == &wanted.strides[..] || !lays_out(wanted, t.sizes()) {
+        return Ok(t.clone());
+    }
+    let result = fresh_tensor(t.device(), wanted, offset)?;
+    let from = Strided {
+        address: t.device_address()?,
+        dtype: t.dtype(),
+        sizes: t.sizes(),
+        strides: t.strides(),
+    };
+    let to = Strided { address: result.device_address()?, strides: result.strides(), ..from };
+    // SAFETY: both are fresh, and no element of the result is another's.
+    unsafe { copies::copy(stream, to, from) }.map_err(program)?;
+    Ok(result)
+}
+
 impl Prepared {
     /// Queues the kernels; `None` if one of them has failed, whose error the CPU knows.
     fn launch(
@@ -194,8 +193,8 @@ impl Prepared {
         tensors: &[Tensor],
     ) -> Result<Option<Vec<Tensor>>> {
         let mut wanted: Vec<(u32, &TensorMeta, i64)> = (self.program.schedule().outputs.iter())
-            .zip(&self.offsets)
-            .filter_map(|(output, offset)| match output {
+            .zip(&self.wanted)
+            .filter_map(|(output, (_, offset))| match output {
                 OutputBinding::Fresh { index, meta } => Some((*index, meta, *offset)),
                 OutputBinding::View { .. } => None,
             })
@@ -220,15 +219,20 @@ impl Prepared {
         tensors: &[Tensor],
         fresh: &[Tensor],
     ) -> Result<Vec<Tensor>> {
-        let of = |(output, offset): (&OutputBinding, &i64)| match output {
-            OutputBinding::Fresh { index, .. } => Ok(fresh[*index as usize].clone()),
+        let of = |(output, (wanted, offset)): (&OutputBinding, &(TensorMeta, i64))| match output {
+            OutputBinding::Fresh { index, .. } => {
+                relaid(stream, &fresh[*index as usize], wanted, *offset)
+            }
             // a functional operator's result is nobody else's
             OutputBinding::View { of, meta, offset: begin } => {
                 let source = match of {
                     ViewSource::Input(i) | ViewSource::Parameter(i) => &tensors[*i as usize],
                     ViewSource::Output(o) => &fresh[*o as usize],
                 };
-                let strides = layout::preserved_strides(&meta.sizes, &meta.strides);
+                let strides = match lays_out(wanted, &meta.sizes) {
+                    true => wanted.strides.clone(),
+                    false => layout::preserved_strides(&meta.sizes, &meta.strides),
+                };
                 let result =
                     fresh_tensor(device, &TensorMeta { strides, ..meta.clone() }, *offset)?;
                 let size = meta.dtype.size() as i64;
@@ -248,6 +252,6 @@ impl Prepared {
                 Ok(result)
             }
         };
-        self.program.schedule().outputs.iter().zip(&self.offsets).map(of).collect()
+        self.program.schedule().outputs.iter().zip(&self.wanted).map(of).collect()
     }
 }

@@ -29,8 +29,8 @@
 //!   tensors without bytes of the host alone.
 //! - An operator with a loop form is a small schedule, compiled once for each signature but for its
 //!   sizes (`loops`); a product is cuBLASLt's, where that is installed.
-//! - Convolutions and attention have kernels of their own (`steps`).
-//! - What loops do not express (sorts, scans, random numbers) has a kernel of its own (`kernels`).
+//! - What loops do not express (convolutions, attention, sorts, scans, random numbers) has a kernel of its
+//!   own (`kernels`).
 //! - An operator whose kernel for capture is made of others is made of them here too.
 //! - The others run on the CPU, with a warning, as on a backend from outside
 //!   ([`cpu_fallback`](crate::dispatch::cpu_fallback)).
@@ -40,11 +40,12 @@
 
 mod collectives;
 mod copy;
+mod externs;
 mod kernels;
 mod loops;
 mod memory;
 pub(crate) mod program;
-mod steps;
+mod signature;
 mod ways;
 
 pub use collectives::Communicator;
@@ -126,12 +127,8 @@ fn fallback(op: OperatorHandle, _: DispatchKeySet, stack: &mut Stack) -> Result<
     match op.op() {
         Some(Op::_copy_from) => return copy::copy_from(op, stack),
         Some(Op::_local_scalar_dense) => return copy::item(op, stack),
-        // what gives memory and nothing in it
-        Some(_) if op.tags().contains(&"unset") => return of_the_cpu(op, stack),
-        // it asks for sizes
-        Some(Op::_fused_sdp_choice) => return of_the_cpu(op, stack),
-        // views, of which autograd is not to know
-        Some(Op::unsafe_split_Tensor | Op::unsafe_split_with_sizes) => {
+        // what gives memory and nothing in it, or looks at sizes alone
+        Some(_) if op.tags().iter().any(|t| matches!(*t, "unset" | "no_data")) => {
             return of_the_cpu(op, stack);
         }
         // `_unsafe_view` is one although its schema is silent

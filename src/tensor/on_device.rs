@@ -9,9 +9,9 @@ use super::storage::Storage;
 use crate::error::{Error, ErrorKind, Result};
 use std::any::Any;
 use std::sync::{Once, OnceLock};
-use straightline_catalog::Device;
+use straightline_catalog::{Device, DeviceType};
 use straightline_cuda::allocator::AllocationError;
-use straightline_cuda::driver::{self, DeviceMemory};
+use straightline_cuda::driver::{self, DeviceMemory, Stream};
 
 /// What is done before the first call on a GPU: its kernels are registered.
 static FIRST: OnceLock<fn()> = OnceLock::new();
@@ -46,9 +46,18 @@ pub(crate) fn gpu(device: Device) -> Result<&'static driver::Device> {
 /// Fresh memory, its contents unspecified, for work on the current stream.
 pub(crate) fn allocate(device: Device, bytes: usize) -> Result<Storage> {
     used();
-    let stream = gpu(device)?.current_stream();
-    let memory = DeviceMemory::new(&stream, bytes).map_err(|e| no_memory(device, e))?;
+    let memory = memory(device, &gpu(device)?.current_stream(), bytes)?;
     Storage::elsewhere(bytes, Box::new(memory))
+}
+
+/// Fresh memory for the work of a stream of a device, which errors name.
+pub(crate) fn memory(device: Device, stream: &Stream, bytes: usize) -> Result<DeviceMemory> {
+    DeviceMemory::new(stream, bytes).map_err(|e| no_memory(device, e))
+}
+
+fn device_of(memory: &DeviceMemory) -> Device {
+    let index = i8::try_from(memory.device().ordinal()).unwrap_or_default();
+    Device { index, ..Device::new(DeviceType::Cuda) }
 }
 
 /// The error of memory that can not be had.
@@ -65,7 +74,7 @@ pub(crate) fn no_memory(device: Device, e: AllocationError) -> Error {
 pub(super) fn grown(storage: &Storage, bytes: usize) -> Result<Option<Box<dyn Any + Send + Sync>>> {
     let Some(old) = storage.owner::<DeviceMemory>() else { return Ok(None) };
     let stream = old.device().current_stream();
-    let new = DeviceMemory::new(&stream, bytes).map_err(|e| Error::runtime(e.to_string()))?;
+    let new = memory(device_of(old), &stream, bytes)?;
     // SAFETY: both have so many bytes; the old memory serves others on this stream only after the copy.
     unsafe { stream.copy(new.address(), old.address(), old.bytes().min(bytes)) }
         .map_err(|e| Error::device(e.to_string()))?;

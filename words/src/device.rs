@@ -214,12 +214,10 @@ impl std::str::FromStr for Device {
     fn from_str(s: &str) -> Result<Self, Self::Err> {
         let bad = || ParseDeviceError(s.to_string());
         let (name, index) = match s.split_once(':') {
-            Some((name, index)) => (name, index.parse::<i8>().map_err(|_| bad())?),
+            // the current device has no number to write
+            Some((name, index)) => (name, index.parse().ok().filter(|i| *i >= 0).ok_or_else(bad)?),
             None => (s, -1),
         };
-        if index < -1 {
-            return Err(bad());
-        }
         let kind = DeviceType::ALL
             .into_iter()
             .find(|d| d.name() == name)
@@ -241,7 +239,7 @@ mod tests {
                 assert_eq!(device.to_string().parse(), Ok(device));
             }
         }
-        for bad in ["", ":0", "cpu:", "cpu:x", "cpu:-2", "cpu:128", "CPU", "toaster"] {
+        for bad in ["", ":0", "cpu:", "cpu:x", "cpu:-2", "cuda:-1", "cpu:128", "CPU", "toaster"] {
             assert_eq!(bad.parse::<Device>(), Err(ParseDeviceError(bad.into())));
         }
     }

@@ -1,4 +1,4 @@
-//! Pools and resampling, and their gradients, for one to three dimensions.
+//! Pools, resampling, padding and columns of windows, and their gradients, for one to three dimensions.
 //!
 //! A thread computes one element of its result. Gradients are gathered: an element adds up what comes from the
 //! results that it was part of, in their order, so that nothing is added atomically.
@@ -13,7 +13,7 @@ mod tests;
 
 const THREADS: u32 = 256;
 const BLOCKS: i64 = 1 << 30;
-const KERNELS: [&str; 8] = [
+const KERNELS: [&str; 13] = [
     "max_pool",
     "avg_pool",
     "avg_pool_gradient",
@@ -22,6 +22,11 @@ const KERNELS: [&str; 8] = [
     "adaptive_gradient",
     "resample",
     "resample_gradient",
+    "reflection_gradient",
+    "replication_gradient",
+    "fold",
+    "antialias",
+    "antialias_gradient",
 ];
 
 /// Planes that follow one another without gaps; fewer than three dimensions have ones in front.
@@ -65,6 +70,16 @@ pub enum Interpolation {
     Linear,
     /// Four of each dimension.
     Cubic,
+    /// All that a result covers, by a triangle.
+    Antialiased,
+    /// All that a result covers, by a cubic.
+    CubicAntialiased,
+}
+
+impl Interpolation {
+    fn is_antialiased(self) -> bool {
+        matches!(self, Interpolation::Antialiased | Interpolation::CubicAntialiased)
+    }
 }
 
 /// A resampling.
@@ -108,6 +123,13 @@ pub enum Operation {
     Resample(Resampling),
     /// The gradient of that.
     ResampleGradient(Resampling),
+    /// The gradient of padding with a mirror image, so many elements before the first one.
+    ReflectionGradient([i64; 3]),
+    /// The gradient of padding with the elements of the edges.
+    ReplicationGradient([i64; 3]),
+    /// An image of the columns that its windows were laid out in, which are `x`: a row for each of a window's
+    /// elements, of each plane. [`Planes::input`] is the image, [`Planes::output`] says how many windows there are.
+    Fold(Windows),
 }
 
 /// Queues an operation. `x` leads to the elements (of a gradient: to the gradient of the results), `results` to
@@ -137,6 +159,9 @@ pub unsafe fn run(
         Operation::AvgPoolGradient(_)
             | Operation::AdaptiveGradient
             | Operation::ResampleGradient(_)
+            | Operation::ReflectionGradient(_)
+            | Operation::ReplicationGradient(_)
+            | Operation::Fold(_)
     );
     let of = if backward { planes.input } else { planes.output };
     let count = planes.count * of.iter().product::<i64>();
@@ -148,13 +173,19 @@ pub unsafe fn run(
     numbers.extend(planes.input);
     numbers.extend(planes.output);
     match operation {
-        Operation::MaxPool(w) | Operation::AvgPool(w) | Operation::AvgPoolGradient(w) => {
+        Operation::MaxPool(w)
+        | Operation::AvgPool(w)
+        | Operation::AvgPoolGradient(w)
+        | Operation::Fold(w) => {
             [w.kernel, w.stride, w.pad, w.dilation].iter().for_each(|all| numbers.extend(all));
             numbers.extend([w.with_pad.into(), w.divisor.unwrap_or(0)]);
         }
         Operation::Resample(r) | Operation::ResampleGradient(r) => {
             numbers.extend(r.scale.map(|s| s.to_bits() as i64));
             numbers.extend([r.interpolation as i64, r.aligned.into()]);
+        }
+        Operation::ReflectionGradient(pad) | Operation::ReplicationGradient(pad) => {
+            numbers.extend(pad);
         }
         _ => {}
     }
@@ -167,8 +198,13 @@ pub unsafe fn run(
         Operation::AdaptiveAvgPool => (3, vec![x, out]),
         Operation::AdaptiveMaxPool => (4, vec![x, out, found]),
         Operation::AdaptiveGradient => (5, vec![x, out]),
+        Operation::Resample(r) if r.interpolation.is_antialiased() => (11, vec![x, out]),
+        Operation::ResampleGradient(r) if r.interpolation.is_antialiased() => (12, vec![x, out]),
         Operation::Resample(_) => (6, vec![x, out]),
         Operation::ResampleGradient(_) => (7, vec![x, out]),
+        Operation::ReflectionGradient(_) => (8, vec![x, out]),
+        Operation::ReplicationGradient(_) => (9, vec![x, out]),
+        Operation::Fold(_) => (10, vec![x, out]),
     };
     arguments.push(Argument::Numbers(&numbers));
     let blocks = ((count + i64::from(THREADS) - 1) / i64::from(THREADS)).min(BLOCKS) as u32;

@@ -78,6 +78,8 @@ fn gradients_are_transposes() {
         Interpolation::NearestExact,
         Interpolation::Linear,
         Interpolation::Cubic,
+        Interpolation::Antialiased,
+        Interpolation::CubicAntialiased,
     ] {
         for aligned in [false, true] {
             let scale = |i: i64, o: i64| match aligned {
@@ -105,7 +107,12 @@ fn gradients_are_transposes() {
 #[test]
 fn constants_stay_constant() {
     let Some(stream) = stream() else { return };
-    for interpolation in [Interpolation::Linear, Interpolation::Cubic] {
+    for interpolation in [
+        Interpolation::Linear,
+        Interpolation::Cubic,
+        Interpolation::Antialiased,
+        Interpolation::CubicAntialiased,
+    ] {
         let how = Resampling { interpolation, scale: [1.0, 1.0, 5.0 / 9.0], aligned: false };
         let (y, _) = ran(&stream, Operation::Resample(how), &row(5, 9), &[2.5; 10], 18);
         assert!(y.iter().all(|y| (y - 2.5).abs() < 1e-12), "{y:?}");

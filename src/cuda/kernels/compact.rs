@@ -151,7 +151,7 @@ pub(super) fn unique(call: &Call<'_>) -> Made {
 }
 
 /// The places where values would be put into sorted rows, of `i64`.
-fn search(
+pub(super) fn search(
     call: &Call<'_>,
     rows: &Tensor,
     sorter: Option<&Tensor>,
@@ -263,7 +263,7 @@ pub(super) fn isin(call: &Call<'_>) -> Made {
 }
 
 /// How often there is each of the integers below `bins`.
-fn counts(call: &Call<'_>, x: &Tensor, bins: i64) -> Result<Tensor> {
+pub(super) fn counts(call: &Call<'_>, x: &Tensor, bins: i64) -> Result<Tensor> {
     let out = call.dense(DType::I64, &[bins])?;
     let _held = access::read(&[x])?;
     let (from, to) = (x.device_address()?, out.device_address()?);
@@ -271,6 +271,15 @@ fn counts(call: &Call<'_>, x: &Tensor, bins: i64) -> Result<Tensor> {
     unsafe { kernels::count_integers(&call.stream()?, from, x.numel(), to, bins) }
         .map_err(program)?;
     Ok(out)
+}
+
+/// What brings keys into ascending order, and where in it those begin that are each of `0..count`, and the one
+/// beyond.
+pub(super) fn order_by(call: &Call<'_>, keys: &Tensor, count: i64) -> Result<(Tensor, Tensor)> {
+    let (sorted, order) = aten::sort_stable(keys, Some(true), 0, false)?;
+    let (dtype, device) = (Some(DType::I64), Some(call.device));
+    let begins = aten::arange(Scalar::Int(count + 1), dtype, None, device, None)?;
+    Ok((order, search(call, &sorted, None, &begins, false)?))
 }
 
 /// The sums of rows that go to each of `0..count`, in the order of the rows.
@@ -281,10 +290,7 @@ pub(super) fn sums_by(
     rows: &Tensor,
     width: i64,
 ) -> Result<Tensor> {
-    let (sorted, order) = aten::sort_stable(to, Some(true), 0, false)?;
-    let (dtype, device) = (Some(DType::I64), Some(call.device));
-    let begins = aten::arange(Scalar::Int(count + 1), dtype, None, device, None)?;
-    let begins = search(call, &sorted, None, &begins, false)?;
+    let (order, begins) = order_by(call, to, count)?;
     let out = call.dense(rows.dtype(), &[count, width])?;
     let _held = access::read(&[rows])?;
     let addresses = [

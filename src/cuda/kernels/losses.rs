@@ -52,23 +52,16 @@ fn targets(x: &Tensor, target: &Tensor, weight: Option<&Tensor>, ignore: i64) ->
 }
 
 fn forward(call: &Call<'_>) -> Made {
-    let read = match call.known {
-        Op::nll_loss_forward => call
-            .read::<args::nll_loss_forward<Tensor>>()
-            .map(|a| (a.self_, a.target, a.weight, a.reduction, a.ignore_index)),
-        _ => call
-            .read::<args::nll_loss2d_forward<Tensor>>()
-            .map(|a| (a.self_, a.target, a.weight, a.reduction, a.ignore_index)),
-    };
-    let (Some((x, target, weight, reduction, ignore)), Some(types)) = (read, call.results()) else {
-        return Ok(None);
-    };
+    // both operators have these arguments
+    let read = call.read::<args::nll_loss_forward<Tensor>>();
+    let (Some(a), Some(types)) = (read, call.results()) else { return Ok(None) };
+    let (x, reduction) = (a.self_, a.reduction);
     let [of_loss, of_total] = &types[..] else { return Ok(None) };
     if x.numel() == 0 {
         return Ok(None);
     }
     let wide = x.dtype().opmath();
-    let to = targets(&x, &target, weight.as_ref(), ignore)?;
+    let to = targets(&x, &a.target, a.weight.as_ref(), a.ignore_index)?;
     let picked = converted(&aten::gather(&x, to.dim, &to.index, false)?, wide)?;
     let weights = match &to.weights {
         Some(w) => converted(w, wide)?,
@@ -92,46 +85,20 @@ fn forward(call: &Call<'_>) -> Made {
 }
 
 fn backward(call: &Call<'_>) -> Made {
-    let read = match call.known {
-        Op::nll_loss_backward => call.read::<args::nll_loss_backward<Tensor>>().map(|a| {
-            (
-                a.grad_output,
-                a.self_,
-                a.target,
-                a.weight,
-                a.reduction,
-                a.ignore_index,
-                a.total_weight,
-            )
-        }),
-        _ => call.read::<args::nll_loss2d_backward<Tensor>>().map(|a| {
-            (
-                a.grad_output,
-                a.self_,
-                a.target,
-                a.weight,
-                a.reduction,
-                a.ignore_index,
-                a.total_weight,
-            )
-        }),
-    };
-    let (Some((grad, x, target, weight, reduction, ignore, total)), Some(types)) =
-        (read, call.results())
-    else {
-        return Ok(None);
-    };
+    let read = call.read::<args::nll_loss_backward<Tensor>>();
+    let (Some(a), Some(types)) = (read, call.results()) else { return Ok(None) };
+    let (x, reduction) = (a.self_, a.reduction);
     let Some(wanted) = types.first() else { return Ok(None) };
     if x.numel() == 0 {
         return Ok(None);
     }
     let wide = x.dtype().opmath();
-    let to = targets(&x, &target, weight.as_ref(), ignore)?;
-    let grad = converted(&grad, wide)?;
+    let to = targets(&x, &a.target, a.weight.as_ref(), a.ignore_index)?;
+    let grad = converted(&a.grad_output, wide)?;
     let grad = match reduction {
         NONE if x.dim() > 1 => aten::unsqueeze(&grad, 1)?,
         MEAN => {
-            let grad = aten::div_tensor(&grad, &converted(&total, wide)?)?;
+            let grad = aten::div_tensor(&grad, &converted(&a.total_weight, wide)?)?;
             aten::expand(&aten::reshape(&grad, &[])?, to.index.sizes(), false)?
         }
         _ => aten::expand(&aten::reshape(&grad, &[])?, to.index.sizes(), false)?,

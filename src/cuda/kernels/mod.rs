@@ -1,32 +1,45 @@
-//! Operators with kernels of their own: what has no loops, since places of results depend on data (sorts,
-//! compactions), or since numbers are drawn.
+//! Operators with kernels of their own: convolutions and attention; what has no loops, since places of results
+//! depend on data (sorts, compactions), or since numbers are drawn.
 //!
 //! A call is read as its operator's struct; the Meta kernel has said before what is wrong with it, and what
 //! results look like. What a kernel does not take (another dtype, tensors in several places) is left for the
 //! others.
 
+mod attention;
+mod bags;
 mod compact;
+mod complex;
+mod convolution;
+mod distance;
+mod factors;
+mod fourier;
+mod grid;
 mod losses;
+mod margins;
 mod norms;
 mod order;
 mod parts;
 mod random;
 mod rows;
 mod scans;
+mod slices;
 mod spatial;
+mod special;
 
 use super::ways::Way;
 use crate::dispatch::{OperatorHandle, Value, meta};
 use crate::error::Result;
 use crate::modes::tracer::to_arg;
 use crate::ops::aten;
-use crate::tensor::on_device::gpu;
+use crate::tensor::on_device::{gpu, memory};
 use crate::tensor::{Generator, Tensor};
+pub(super) use convolution::spatial as spatial_of;
 pub(super) use losses::are_probabilities;
 use smallvec::SmallVec;
 use straightline_catalog::args::Arguments;
 use straightline_catalog::{Arg, DType, Device, DeviceType, Dims, Op, TensorMeta, layout};
 use straightline_cuda::driver::Stream;
+use straightline_cuda::products::Workspace;
 
 /// A call whose tensors are on one GPU.
 struct Call<'a> {
@@ -47,6 +60,15 @@ type Kernel = fn(&Call<'_>) -> Made;
 /// The kernel of an operator.
 fn kernel(op: Op) -> Option<Kernel> {
     Some(match op {
+        Op::convolution
+        | Op::_convolution
+        | Op::_slow_conv2d_forward
+        | Op::slow_conv3d_forward
+        | Op::mkldnn_convolution => convolution::forward,
+        Op::convolution_backward => convolution::backward,
+        Op::_slow_conv2d_backward_output_mask => convolution::slow_backward,
+        Op::_scaled_dot_product_flash_attention_for_cpu => attention::forward,
+        Op::_scaled_dot_product_flash_attention_for_cpu_backward => attention::backward,
         Op::sort | Op::sort_stable => order::sort,
         Op::topk => order::topk,
         Op::kthvalue | Op::median_dim | Op::nanmedian_dim | Op::mode => order::along,
@@ -82,6 +104,7 @@ fn kernel(op: Op) -> Option<Kernel> {
         Op::masked_select => compact::masked_select,
         Op::masked_scatter => compact::masked_scatter,
         Op::_unique | Op::_unique2 | Op::unique_consecutive => compact::unique,
+        Op::unique_dim | Op::unique_dim_consecutive => slices::unique,
         Op::searchsorted_Tensor
         | Op::searchsorted_Scalar
         | Op::bucketize_Tensor
@@ -93,7 +116,19 @@ fn kernel(op: Op) -> Option<Kernel> {
         Op::native_dropout => random::native_dropout,
         Op::randperm | Op::randperm_generator => random::permutation,
         Op::multinomial => random::multinomial,
-        _ => return spatial::of(op).or_else(|| rows::of(op)),
+        _ => {
+            let others = [
+                spatial::of,
+                rows::of,
+                special::of,
+                grid::of,
+                distance::of,
+                bags::of,
+                fourier::of,
+                factors::of,
+            ];
+            return others.iter().find_map(|of| of(op));
+        }
     })
 }
 
@@ -101,12 +136,19 @@ fn kernel(op: Op) -> Option<Kernel> {
 /// call.
 pub(super) fn run(op: OperatorHandle, values: &[Value]) -> Result<Option<(Vec<Value>, Way)>> {
     let Some(known) = op.op() else { return Ok(None) };
+    let mut with_numbers = false;
     let (kernel, way) = match (kernel(known), parts::of(known)) {
         (Some(kernel), _) => (kernel, Way::Kernel),
         (None, Some(parts)) => (parts, Way::Others),
+        // of real numbers these have loops
+        (None, None) if has_complex(known, values) => {
+            let Some(parts) = complex::of(known) else { return Ok(None) };
+            with_numbers = true;
+            (parts, Way::Others)
+        }
         (None, None) => return Ok(None),
     };
-    let Some(device) = place(values) else { return Ok(None) };
+    let Some(device) = place(values, with_numbers) else { return Ok(None) };
     let mut call =
         Call { op, known, values, args: Vec::new(), tensors: Vec::new(), generator: None, device };
     for v in values {
@@ -131,15 +173,24 @@ pub(super) fn run(op: OperatorHandle, values: &[Value]) -> Result<Option<(Vec<Va
     Ok(kernel(&call)?.map(|results| (results, way)))
 }
 
-/// The GPU that all tensors of a call are on, as ordinary ones, or that is named.
-fn place(values: &[Value]) -> Option<Device> {
+/// Whether a call is of complex numbers, or makes them.
+fn has_complex(op: Op, values: &[Value]) -> bool {
+    let complex = |t: &Tensor| t.dtype().is_complex();
+    matches!(op, Op::complex | Op::polar) || values.iter().flat_map(Value::tensors).any(complex)
+}
+
+/// The GPU that all tensors of a call are on, as ordinary ones, or that is named; `with_numbers`, tensors of no dimension may
+/// be on the CPU.
+fn place(values: &[Value], with_numbers: bool) -> Option<Device> {
     let named = values.iter().find_map(|v| match v {
         Value::Device(d) => Some(*d),
         _ => None,
     });
     // indices may be on the CPU
-    let index =
-        |v: &Value, t: &Tensor| matches!(v, Value::OptionalTensorList(_)) && t.device().is_cpu();
+    let index = |v: &Value, t: &Tensor| {
+        let elsewhere = matches!(v, Value::OptionalTensorList(_)) || (with_numbers && t.dim() == 0);
+        elsewhere && t.device().is_cpu()
+    };
     let tensors = || {
         let all = values.iter().flat_map(|v| v.tensors().map(move |t| (v, t)));
         all.filter(|(v, t)| !index(v, t)).map(|(_, t)| t)
@@ -157,7 +208,12 @@ fn place(values: &[Value]) -> Option<Device> {
 impl Call<'_> {
     /// The arguments as the struct of an operator that takes them.
     fn read<A: Arguments<Tensor>>(&self) -> Option<A> {
-        A::read(&self.args, |i| self.tensors[*i as usize].clone())
+        self.read_first(self.args.len())
+    }
+
+    /// The first arguments, as the struct of an operator that has only these.
+    fn read_first<A: Arguments<Tensor>>(&self, count: usize) -> Option<A> {
+        A::read(self.args.get(..count)?, |i| self.tensors[*i as usize].clone())
     }
 
     /// The results without their data; `None` if something is wrong with the call, or if data decides.
@@ -197,6 +253,21 @@ impl Call<'_> {
         aten::copy_(&out, &t, false)?;
         Ok(Value::Tensor(out))
     }
+}
+
+/// Calls `queue` with so much memory for the work of a stream of a device.
+fn with_workspace(
+    stream: &Stream,
+    device: Device,
+    bytes: usize,
+    queue: impl FnOnce(Workspace) -> Result<()>,
+) -> Result<()> {
+    if bytes == 0 {
+        return queue(Workspace::default());
+    }
+    let memory = memory(device, stream, bytes)?;
+    // when it is dropped it serves others on this stream, after what is queued here
+    queue(Workspace { address: memory.address(), bytes })
 }
 
 /// A tensor whose rows along a dimension lie one after another without gaps.

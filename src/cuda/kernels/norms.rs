@@ -1,4 +1,5 @@
-//! Gradients of normalisations, and batch norms that move their statistics, by operators that have loops.
+//! Gradients of normalisations, norms of weights, and batch norms that move their statistics, by operators that
+//! have loops.
 
 use super::{Call, Kernel, Made, contiguous, converted};
 use crate::dispatch::Value;
@@ -16,6 +17,8 @@ pub(super) fn of(op: Op) -> Option<Kernel> {
         Op::native_batch_norm_backward => batch_norm_backward,
         Op::native_layer_norm_backward => layer_norm_backward,
         Op::native_group_norm_backward => group_norm_backward,
+        Op::_weight_norm_interface => weight_norm,
+        Op::_weight_norm_interface_backward => weight_norm_backward,
         _ => return None,
     })
 }
@@ -242,4 +245,62 @@ fn group_norm_backward(call: &Call<'_>) -> Made {
     let of_channels = |t: &Tensor| sum(&aten::reshape(t, &[n, c, a.HxW])?, &[0, 2], false);
     let dw = of_channels(&aten::mul_tensor(&g, &normal)?)?;
     wanted(call, &types, [Some(dx), Some(dw), Some(of_channels(&g)?)])
+}
+
+/// What of a weight a factor is of: all dimensions but one, the first or the last; and factors beside it.
+fn but(v: &Tensor, dim: i64) -> Option<(Vec<i64>, Vec<i64>)> {
+    let last = v.dim() as i64 - 1;
+    let dim = if dim < 0 { dim + last + 1 } else { dim };
+    if v.numel() == 0 || (dim != 0 && dim != last) {
+        return None;
+    }
+    let others: Vec<i64> = (0..=last).filter(|d| *d != dim).collect();
+    let sizes = (0..).zip(v.sizes()).map(|(d, n)| if d == dim { *n } else { 1 }).collect();
+    Some((others, sizes))
+}
+
+/// The sum of products over dimensions that stay; over none, the products.
+fn dots(x: &Tensor, y: &Tensor, dims: &[i64]) -> Result<Tensor> {
+    let products = aten::mul_tensor(x, y)?;
+    if dims.is_empty() { Ok(products) } else { sum(&products, dims, true) }
+}
+
+fn weight_norm(call: &Call<'_>) -> Made {
+    let Some(a) = call.read::<args::_weight_norm_interface<Tensor>>() else { return Ok(None) };
+    let (Some(types), Some((dims, sizes))) = (call.results(), but(&a.v, a.dim)) else {
+        return Ok(None);
+    };
+    let [of_weight, of_norms] = &types[..] else { return Ok(None) };
+    let wide = a.v.dtype().opmath();
+    let v = converted(&a.v, wide)?;
+    let g = aten::reshape(&converted(&a.g, wide)?, &sizes)?;
+    let norms = aten::sqrt(&dots(&v, &v, &dims)?)?;
+    let weight = aten::mul_tensor(&v, &aten::div_tensor(&g, &norms)?)?;
+    let norms = aten::reshape(&norms, &of_norms.sizes)?;
+    Ok(Some(vec![
+        call.deliver(converted(&weight, of_weight.dtype)?, of_weight)?,
+        call.deliver(converted(&norms, of_norms.dtype)?, of_norms)?,
+    ]))
+}
+
+fn weight_norm_backward(call: &Call<'_>) -> Made {
+    let read = call.read::<args::_weight_norm_interface_backward<Tensor>>();
+    let (Some(a), Some(types)) = (read, call.results()) else { return Ok(None) };
+    let (Some((dims, sizes)), [of_v, of_g]) = (but(&a.saved_v, a.dim), &types[..]) else {
+        return Ok(None);
+    };
+    let wide = a.saved_v.dtype().opmath();
+    let (v, grad) = (converted(&a.saved_v, wide)?, converted(&a.grad_w, wide)?);
+    let each = |t: &Tensor| aten::reshape(&converted(t, wide)?, &sizes);
+    let (g, norms) = (each(&a.saved_g)?, each(&a.saved_norms)?);
+    let of_both = aten::div_tensor(&dots(&v, &grad, &dims)?, &norms)?;
+    let scale = aten::div_tensor(&g, &norms)?;
+    // along the weight itself nothing changes
+    let along = aten::mul_tensor(&v, &aten::div_tensor(&of_both, &norms)?)?;
+    let by_v = aten::mul_tensor(&minus(&grad, &along)?, &scale)?;
+    let by_g = aten::reshape(&of_both, &of_g.sizes)?;
+    Ok(Some(vec![
+        call.deliver(converted(&by_v, of_v.dtype)?, of_v)?,
+        call.deliver(converted(&by_g, of_g.dtype)?, of_g)?,
+    ]))
 }

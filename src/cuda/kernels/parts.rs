@@ -1,8 +1,9 @@
 //! Operators that are a few others, each of which has loops.
 
-use super::{Call, Kernel, Made, converted, losses, norms};
+use super::{Call, Kernel, Made, converted, losses, margins, norms, rows};
 use crate::dispatch::Value;
 use crate::ops::aten;
+use crate::ops::matmul::product;
 use crate::tensor::Tensor;
 use straightline_catalog::{Arg, DType, Op, Scalar, args};
 
@@ -18,7 +19,10 @@ pub(super) fn of(op: Op) -> Option<Kernel> {
         | Op::max_pool2d_with_indices_backward
         | Op::max_pool3d_with_indices_backward => to_places,
         Op::index_Tensor => masks,
-        _ => return losses::of(op).or_else(|| norms::of(op)),
+        Op::max_unpool2d | Op::max_unpool3d => unpool,
+        Op::_int_mm => int_mm,
+        Op::addbmm_ => addbmm_,
+        _ => return losses::of(op).or_else(|| margins::of(op)).or_else(|| norms::of(op)),
     })
 }
 
@@ -66,6 +70,40 @@ fn dot(call: &Call<'_>) -> Made {
     let products = aten::mul_tensor(&converted(x, wide)?, &converted(y, wide)?)?;
     let sum = aten::sum_dim_int_list(&products, None, false, Some(wide))?;
     Ok(Some(vec![Value::Tensor(converted(&sum, x.dtype())?)]))
+}
+
+/// Elements put to their places in planes of zeros.
+fn unpool(call: &Call<'_>) -> Made {
+    let ([x, places], Some(wanted)) = (&call.tensors[..], call.results()) else { return Ok(None) };
+    let rank = if call.known == Op::max_unpool2d { 2 } else { 3 };
+    let Some(wanted) = wanted.first().filter(|m| x.numel() > 0 && m.sizes.len() >= rank) else {
+        return Ok(None);
+    };
+    let plane: i64 = wanted.sizes[wanted.sizes.len() - rank..].iter().product();
+    // the CPU says what is beyond
+    if !rows::within(places, 0, plane)? {
+        return Ok(None);
+    }
+    let zeros = aten::zero_(&call.dense(x.dtype(), &wanted.sizes)?)?;
+    let zeros = aten::reshape(&zeros, &[-1, plane])?;
+    let planes = zeros.sizes()[0];
+    let flat = |t: &Tensor| aten::reshape(t, &[planes, -1]);
+    let put = aten::scatter_src(&zeros, 1, &flat(places)?, &flat(x)?)?;
+    Ok(Some(vec![call.deliver(aten::reshape(&put, &wanted.sizes)?, wanted)?]))
+}
+
+/// A tensor that broadcasts to the result becomes as large. (In place it has the same arguments.)
+fn addbmm_(call: &Call<'_>) -> Made {
+    let Some(a) = call.read::<args::addbmm<Tensor>>() else { return Ok(None) };
+    let (x, b) = (&a.self_, &a.batch2);
+    product::addbmm_(x, &a.batch1, b, a.beta, a.alpha).map(|t| Some(vec![Value::Tensor(t)]))
+}
+
+/// A product of bytes with sums of 32 bits.
+fn int_mm(call: &Call<'_>) -> Made {
+    let ([a, b], Some(_)) = (&call.tensors[..], call.results()) else { return Ok(None) };
+    let wide = |t: &Tensor| converted(t, DType::I32);
+    Ok(Some(vec![Value::Tensor(aten::mm(&wide(a)?, &wide(b)?)?)]))
 }
 
 /// Gradients that go to places of their planes, of two dimensions or three.

@@ -25,7 +25,7 @@ pub(super) fn of(op: Op) -> Option<Kernel> {
 }
 
 /// Whether all are within a size. Waits for the answer.
-fn within(index: &Tensor, low: i64, size: i64) -> Result<bool> {
+pub(super) fn within(index: &Tensor, low: i64, size: i64) -> Result<bool> {
     let above = aten::ge_scalar(index, Scalar::Int(low))?;
     let both = aten::logical_and(&above, &aten::lt_scalar(index, Scalar::Int(size))?)?;
     Ok(aten::item(&aten::all(&both)?)?.as_bool())
@@ -58,7 +58,7 @@ fn rows_into(
 }
 
 /// A dense copy.
-fn copied(call: &Call<'_>, x: &Tensor) -> Result<Tensor> {
+pub(super) fn copied(call: &Call<'_>, x: &Tensor) -> Result<Tensor> {
     let out = call.dense(x.dtype(), x.sizes())?;
     aten::copy_(&out, x, false)
 }

@@ -1,4 +1,4 @@
-//! Pools and resampling.
+//! Pools, resampling, padding and columns of windows.
 
 use super::{Call, Kernel, Made, contiguous};
 use crate::cuda::copy::program;
@@ -24,17 +24,28 @@ pub(super) fn of(op: Op) -> Option<Kernel> {
         Op::upsample_linear1d
         | Op::upsample_bilinear2d
         | Op::upsample_trilinear3d
-        | Op::upsample_bicubic2d => resample,
+        | Op::upsample_bicubic2d
+        | Op::_upsample_bilinear2d_aa
+        | Op::_upsample_bicubic2d_aa => resample,
         Op::upsample_linear1d_backward
         | Op::upsample_bilinear2d_backward
         | Op::upsample_trilinear3d_backward
         | Op::upsample_bicubic2d_backward
+        | Op::_upsample_bilinear2d_aa_backward
+        | Op::_upsample_bicubic2d_aa_backward
         | Op::upsample_nearest1d_backward
         | Op::upsample_nearest2d_backward
         | Op::upsample_nearest3d_backward
         | Op::_upsample_nearest_exact1d_backward
         | Op::_upsample_nearest_exact2d_backward
         | Op::_upsample_nearest_exact3d_backward => resample_backward,
+        Op::reflection_pad1d_backward
+        | Op::reflection_pad2d_backward
+        | Op::reflection_pad3d_backward
+        | Op::replication_pad1d_backward
+        | Op::replication_pad2d_backward
+        | Op::replication_pad3d_backward => pad_backward,
+        Op::col2im => fold,
         _ => return None,
     })
 }
@@ -114,36 +125,20 @@ fn windows(
 
 fn max_pool(call: &Call<'_>) -> Made {
     let rank = rank_of(call.known);
-    let read = match call.known {
-        Op::max_pool2d_with_indices => call
-            .read::<args::max_pool2d_with_indices<Tensor>>()
-            .map(|a| (a.self_, a.kernel_size, a.stride, a.padding, a.dilation)),
-        _ => call
-            .read::<args::max_pool3d_with_indices<Tensor>>()
-            .map(|a| (a.self_, a.kernel_size, a.stride, a.padding, a.dilation)),
-    };
-    let Some((x, kernel, stride, pad, dilation)) = read else { return Ok(None) };
-    let Some(w) = windows(rank, [&kernel, &stride, &pad, &dilation], true, None) else {
-        return Ok(None);
-    };
+    // those of two dimensions and of three have the same arguments, here and below
+    let read = call.read::<args::max_pool2d_with_indices<Tensor>>();
+    let Some(a) = read else { return Ok(None) };
+    let (x, lists) = (a.self_, [&a.kernel_size[..], &a.stride, &a.padding, &a.dilation]);
+    let Some(w) = windows(rank, lists, true, None) else { return Ok(None) };
     let planes = |out: &[i64]| planes(x.dtype(), x.sizes(), out, rank);
     run(call, Operation::MaxPool(w), &x, planes)
 }
 
 fn avg_pool(call: &Call<'_>) -> Made {
     let rank = rank_of(call.known);
-    let read = match call.known {
-        Op::avg_pool2d => call.read::<args::avg_pool2d<Tensor>>().map(|a| {
-            let by = (a.count_include_pad, a.divisor_override);
-            (a.self_, a.kernel_size, a.stride, a.padding, by)
-        }),
-        _ => call.read::<args::avg_pool3d<Tensor>>().map(|a| {
-            let by = (a.count_include_pad, a.divisor_override);
-            (a.self_, a.kernel_size, a.stride, a.padding, by)
-        }),
-    };
-    let Some((x, kernel, stride, pad, (with_pad, divisor))) = read else { return Ok(None) };
-    let Some(w) = windows(rank, [&kernel, &stride, &pad, &[1]], with_pad, divisor) else {
+    let Some(a) = call.read::<args::avg_pool2d<Tensor>>() else { return Ok(None) };
+    let (x, lists) = (a.self_, [&a.kernel_size[..], &a.stride, &a.padding, &[1]]);
+    let Some(w) = windows(rank, lists, a.count_include_pad, a.divisor_override) else {
         return Ok(None);
     };
     let planes = |out: &[i64]| planes(x.dtype(), x.sizes(), out, rank);
@@ -152,18 +147,9 @@ fn avg_pool(call: &Call<'_>) -> Made {
 
 fn avg_pool_backward(call: &Call<'_>) -> Made {
     let rank = rank_of(call.known);
-    let read = match call.known {
-        Op::avg_pool2d_backward => call.read::<args::avg_pool2d_backward<Tensor>>().map(|a| {
-            let by = (a.count_include_pad, a.divisor_override);
-            (a.grad_output, a.kernel_size, a.stride, a.padding, by)
-        }),
-        _ => call.read::<args::avg_pool3d_backward<Tensor>>().map(|a| {
-            let by = (a.count_include_pad, a.divisor_override);
-            (a.grad_output, a.kernel_size, a.stride, a.padding, by)
-        }),
-    };
-    let Some((grad, kernel, stride, pad, (with_pad, divisor))) = read else { return Ok(None) };
-    let Some(w) = windows(rank, [&kernel, &stride, &pad, &[1]], with_pad, divisor) else {
+    let Some(a) = call.read::<args::avg_pool2d_backward<Tensor>>() else { return Ok(None) };
+    let (grad, lists) = (a.grad_output, [&a.kernel_size[..], &a.stride, &a.padding, &[1]]);
+    let Some(w) = windows(rank, lists, a.count_include_pad, a.divisor_override) else {
         return Ok(None);
     };
     let planes = |input: &[i64]| planes(grad.dtype(), input, grad.sizes(), rank);
@@ -189,6 +175,12 @@ fn adaptive_backward(call: &Call<'_>) -> Made {
 fn resampling(call: &Call<'_>, planes: &Planes, rank: usize) -> Resampling {
     let interpolation = match call.known {
         Op::upsample_bicubic2d | Op::upsample_bicubic2d_backward => Interpolation::Cubic,
+        Op::_upsample_bilinear2d_aa | Op::_upsample_bilinear2d_aa_backward => {
+            Interpolation::Antialiased
+        }
+        Op::_upsample_bicubic2d_aa | Op::_upsample_bicubic2d_aa_backward => {
+            Interpolation::CubicAntialiased
+        }
         Op::upsample_nearest1d_backward
         | Op::upsample_nearest2d_backward
         | Op::upsample_nearest3d_backward => Interpolation::Nearest,
@@ -230,4 +222,36 @@ fn resample_backward(call: &Call<'_>) -> Made {
     let planes = |input: &[i64]| planes(grad.dtype(), input, grad.sizes(), rank);
     let Some(of) = wanted.first().and_then(|m| planes(&m.sizes)) else { return Ok(None) };
     run(call, Operation::ResampleGradient(resampling(call, &of, rank)), grad, planes)
+}
+
+fn pad_backward(call: &Call<'_>) -> Made {
+    // all of them have these arguments
+    let Some(a) = call.read::<args::reflection_pad1d_backward<Tensor>>() else { return Ok(None) };
+    let (rank, grad) = (rank_of(call.known), a.grad_output);
+    // the last dimension comes first, each with what is before it and behind
+    let before: Vec<i64> = a.padding.chunks(2).rev().map(|p| p[0]).collect();
+    let Some(before) = three(&before, rank, 0).filter(|_| before.len() == rank) else {
+        return Ok(None);
+    };
+    let operation = match call.known {
+        Op::reflection_pad1d_backward
+        | Op::reflection_pad2d_backward
+        | Op::reflection_pad3d_backward => Operation::ReflectionGradient(before),
+        _ => Operation::ReplicationGradient(before),
+    };
+    let planes = |input: &[i64]| planes(grad.dtype(), input, grad.sizes(), rank);
+    run(call, operation, &grad, planes)
+}
+
+fn fold(call: &Call<'_>) -> Made {
+    let Some(a) = call.read::<args::col2im<Tensor>>() else { return Ok(None) };
+    let (x, lists) = (a.self_, [&a.kernel_size[..], &a.stride, &a.padding, &a.dilation]);
+    let Some(w) = windows(2, lists, true, None) else { return Ok(None) };
+    let planes = |image: &[i64]| {
+        let mut of = planes(x.dtype(), image, image, 2)?;
+        let last = |d: usize| of.input[d] + 2 * w.pad[d] - w.dilation[d] * (w.kernel[d] - 1) - 1;
+        of.output = [1, last(1) / w.stride[1] + 1, last(2) / w.stride[2] + 1];
+        Some(of)
+    };
+    run(call, Operation::Fold(w), &x, planes)
 }

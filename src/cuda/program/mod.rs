@@ -20,10 +20,10 @@ mod recorded;
 mod recording;
 
 use super::copy::{driver, program};
-use super::steps::externs;
+use super::externs;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
-use crate::tensor::on_device::{gpu, no_memory};
+use crate::tensor::on_device::{gpu, memory};
 pub(super) use recorded::forget_pools;
 use recorded::{Recorded, Turn};
 use smallvec::SmallVec;
@@ -394,7 +394,7 @@ impl Program {
         let mut constants = Vec::new();
         for (i, buffer) in self.schedule.buffers.iter().enumerate() {
             if let BufferKind::Constant(bytes) = &buffer.kind {
-                let place = memory(stream, named, bytes.len())?;
+                let place = memory(named, stream, bytes.len())?;
                 // SAFETY: there is room; pageable memory has been read when this returns.
                 unsafe { stream.to_device(place.address(), bytes.as_ptr(), bytes.len()) }
                     .map_err(driver)?;
@@ -459,8 +459,4 @@ pub(crate) fn truth(t: &Tensor) -> Result<bool> {
 fn bytes_on(device: Device, bytes: usize) -> Result<Tensor> {
     let one = Dims::from_slice(&[1]);
     Tensor::allocate(DType::U8, device, Dims::from_slice(&[bytes as i64]), one)
-}
-
-fn memory(stream: &Stream, device: Device, bytes: usize) -> Result<DeviceMemory> {
-    DeviceMemory::new(stream, bytes).map_err(|e| no_memory(device, e))
 }

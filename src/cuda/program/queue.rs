@@ -2,7 +2,7 @@
 
 use super::{Call, Loaded, Places, Program, STATUS_BYTES, Stopped, Work, parts};
 use crate::cuda::copy::{driver, program};
-use crate::cuda::steps::externs;
+use crate::cuda::externs;
 use crate::error::Result;
 use crate::tensor::Tensor;
 use crate::tensor::on_device::gpu;

@@ -379,8 +379,15 @@ impl Call<'_> {
         if self.case.given.iter().any(shares) {
             return Ok(());
         }
+        let exact = Tolerance { rtol: 0.0, atol: 0.0 };
+        let values = || {
+            let held = storage(g.row.dtype(), &g.held).map_err(|e| e.to_string())?;
+            same_values(&g.row, &held, exact)
+        };
         match bytes(&g.row).map_err(|e| e.to_string())? == g.held {
             true => Ok(()),
+            // what a GPU writes of a NaN is its own NaN, with other bits
+            false if !g.row.device().is_cpu() && values().is_ok() => Ok(()),
             false => Err("its memory changed, should be as it was".to_string()),
         }
     }

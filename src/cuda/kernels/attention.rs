@@ -1,6 +1,7 @@
 //! The fused kernel of attention, and its gradients.
 
-use super::{Call, stream_of, with_workspace};
+use super::{Call, Made, with_workspace};
+use crate::dispatch::Value;
 use crate::error::{Error, Result};
 use crate::ops::nn::attention::flash_attention;
 use crate::ops::nn::attention_math::check_flash_backward;
@@ -81,25 +82,26 @@ fn is_served(q: &Tensor) -> bool {
     q.dim() != 4 || !q.dtype().is_floating() || computes(q.dtype(), q.sizes()[3])
 }
 
-pub(super) fn forward(call: Call<'_>) -> Result<Option<[Tensor; 2]>> {
-    let a: args::_scaled_dot_product_flash_attention_for_cpu<&Tensor> = call.read()?;
-    let (q, k, v) = (a.query, a.key, a.value);
+pub(super) fn forward(call: &Call<'_>) -> Made {
+    let read = call.read::<args::_scaled_dot_product_flash_attention_for_cpu<Tensor>>();
+    let Some(a) = read else { return Ok(None) };
+    let (q, k, v, attn_mask) = (&a.query, &a.key, &a.value, a.attn_mask.as_ref());
     if !is_served(q) {
         return Ok(None);
     }
     let (causal, scale) = (a.is_causal, a.scale);
-    let (out, log) = flash_attention(q, k, v, a.dropout_p, causal, a.attn_mask, scale)?;
+    let (out, log) = flash_attention(q, k, v, a.dropout_p, causal, attn_mask, scale)?;
     if out.numel() != 0 {
-        let mask = Operands::expanded(a.attn_mask, q, k)?;
+        let mask = Operands::expanded(attn_mask, q, k)?;
         let operands = Operands { q, k, v, mask, causal, scale };
         let all = operands.tensors();
         let _held = access::read(&all)?;
-        let stream = stream_of(q)?;
+        let stream = call.stream()?;
         // SAFETY: operands are held while it is queued, and results are fresh; their memory serves
         // others on this stream only after it.
         unsafe { attention(&stream, &operands.attention(&out, &log)?) }.map_err(failed)?;
     }
-    Ok(Some([out, log]))
+    Ok(Some(vec![Value::Tensor(out), Value::Tensor(log)]))
 }
 
 /// A gradient as (batch, head, position, feature) over (batch, position, head, feature).
@@ -110,28 +112,29 @@ fn fresh(like: &Tensor) -> Result<Tensor> {
     Tensor::allocate(like.dtype(), like.device(), Dims::from_slice(sizes), strides)
 }
 
-pub(super) fn backward(call: Call<'_>) -> Result<Option<[Tensor; 3]>> {
-    let a: args::_scaled_dot_product_flash_attention_for_cpu_backward<&Tensor> = call.read()?;
-    let (q, k, v) = (a.query, a.key, a.value);
+pub(super) fn backward(call: &Call<'_>) -> Made {
+    let read = call.read::<args::_scaled_dot_product_flash_attention_for_cpu_backward<Tensor>>();
+    let Some(a) = read else { return Ok(None) };
+    let (q, k, v, attn_mask) = (&a.query, &a.key, &a.value, a.attn_mask.as_ref());
     if !is_served(q) {
         return Ok(None);
     }
-    let (grad, out, log) = (a.grad_out, a.out, a.logsumexp);
-    check_flash_backward([grad, q, k, v, out], log, a.dropout_p, a.attn_mask)?;
+    let (grad, out, log) = (&a.grad_out, &a.out, &a.logsumexp);
+    check_flash_backward([grad, q, k, v, out], log, a.dropout_p, attn_mask)?;
     let all = [fresh(q)?, fresh(k)?, fresh(v)?];
     let [gq, gk, gv] = &all;
-    let mask = Operands::expanded(a.attn_mask, q, k)?;
+    let mask = Operands::expanded(attn_mask, q, k)?;
     let operands = Operands { q, k, v, mask, causal: a.is_causal, scale: a.scale };
     let mut read = operands.tensors();
     read.extend([grad, out, log]);
     let _held = access::read(&read)?;
-    let stream = stream_of(q)?;
+    let stream = call.stream()?;
     let work = operands.attention(out, log)?;
     let to = Gradients { out: heads(grad)?, q: heads(gq)?, k: heads(gk)?, v: heads(gv)? };
     let bytes = gradients_workspace_bytes(&work).map_err(failed)?;
-    with_workspace(&stream, bytes, |workspace| {
+    with_workspace(&stream, call.device, bytes, |workspace| {
         // SAFETY: as above.
         unsafe { gradients(&stream, &work, &to, workspace) }.map_err(failed)
     })?;
-    Ok(Some(all))
+    Ok(Some(all.map(Value::Tensor).into()))
 }

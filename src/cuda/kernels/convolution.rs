@@ -1,6 +1,7 @@
 //! Convolutions and their gradients.
 
-use super::{Call, stream_of, with_workspace};
+use super::{Call, Made, with_workspace};
+use crate::dispatch::Value;
 use crate::error::{Error, Result};
 use crate::ops::aten;
 use crate::ops::nn::conv::backward::convolution_backward;
@@ -38,44 +39,18 @@ struct Tensors<'a> {
     output: &'a Tensor,
 }
 
-pub(super) fn forward(op: Op, call: Call<'_>) -> Result<Option<Tensor>> {
-    let (x, w, bias, numbers) = match op {
-        Op::convolution => {
-            let a: args::convolution<&Tensor> = call.read()?;
-            let numbers = Numbers {
-                stride: a.stride,
-                padding: a.padding,
-                dilation: a.dilation,
-                transposed: a.transposed,
-                output_padding: a.output_padding,
-                groups: a.groups,
-            };
-            (a.input, a.weight.clone(), a.bias, numbers)
-        }
-        Op::_convolution => {
-            let a: args::_convolution<&Tensor> = call.read()?;
-            let numbers = Numbers {
-                stride: a.stride,
-                padding: a.padding,
-                dilation: a.dilation,
-                transposed: a.transposed,
-                output_padding: a.output_padding,
-                groups: a.groups,
-            };
-            (a.input, a.weight.clone(), a.bias, numbers)
-        }
-        Op::_slow_conv2d_forward => {
-            let a: args::_slow_conv2d_forward<&Tensor> = call.read()?;
-            let Some(w) = slow_weight(a.self_, a.weight, &a.kernel_size) else { return Ok(None) };
-            (a.self_, w, a.bias, Numbers::plain(a.kernel_size.len(), a.stride, a.padding))
-        }
-        Op::slow_conv3d_forward => {
-            let a: args::slow_conv3d_forward<&Tensor> = call.read()?;
-            let Some(w) = slow_weight(a.self_, a.weight, &a.kernel_size) else { return Ok(None) };
-            (a.self_, w, a.bias, Numbers::plain(a.kernel_size.len(), a.stride, a.padding))
+/// A convolution's operands, and its numbers; `None` for what the CPU refuses.
+fn read(call: &Call<'_>) -> Option<(Tensor, Tensor, Option<Tensor>, Numbers)> {
+    match call.known {
+        Op::_slow_conv2d_forward | Op::slow_conv3d_forward => {
+            // both have these arguments
+            let a: args::_slow_conv2d_forward<Tensor> = call.read()?;
+            let w = slow_weight(&a.self_, &a.weight, &a.kernel_size)?;
+            let numbers = Numbers::plain(a.kernel_size.len(), a.stride, a.padding);
+            Some((a.self_, w, a.bias, numbers))
         }
         Op::mkldnn_convolution => {
-            let a: args::mkldnn_convolution<&Tensor> = call.read()?;
+            let a: args::mkldnn_convolution<Tensor> = call.read()?;
             let numbers = Numbers {
                 stride: a.stride,
                 padding: a.padding,
@@ -84,10 +59,27 @@ pub(super) fn forward(op: Op, call: Call<'_>) -> Result<Option<Tensor>> {
                 output_padding: vec![0],
                 groups: a.groups,
             };
-            (a.self_, a.weight.clone(), a.bias, numbers)
+            Some((a.self_, a.weight, a.bias, numbers))
         }
-        _ => return Ok(None),
-    };
+        // `_convolution` has settings of libraries behind these
+        _ => {
+            let a: args::convolution<Tensor> = call.read_first(9)?;
+            let numbers = Numbers {
+                stride: a.stride,
+                padding: a.padding,
+                dilation: a.dilation,
+                transposed: a.transposed,
+                output_padding: a.output_padding,
+                groups: a.groups,
+            };
+            Some((a.input, a.weight, a.bias, numbers))
+        }
+    }
+}
+
+pub(super) fn forward(call: &Call<'_>) -> Made {
+    let Some((x, w, bias, numbers)) = read(call) else { return Ok(None) };
+    let (x, bias) = (&x, bias.as_ref());
     if !computes(x.dtype()) {
         return Ok(None);
     }
@@ -107,8 +99,8 @@ pub(super) fn forward(op: Op, call: Call<'_>) -> Result<Option<Tensor>> {
         true => (Direction::Input, Tensors { input: &out, weight: &w, output: x }),
         false => (Direction::Output, Tensors { input: x, weight: &w, output: &out }),
     };
-    let done = queue(direction, &tensors, bias, &shape(&w, n)?)?;
-    Ok(done.then_some(out))
+    let done = queue(call, direction, &tensors, bias, &shape(&w, n)?)?;
+    Ok(done.then(|| vec![Value::Tensor(out)]))
 }
 
 /// A weight that may be flat; `None` for what the CPU refuses.
@@ -121,8 +113,12 @@ fn shape(w: &Tensor, n: &Numbers) -> Result<Shape> {
     Shape::new(w, &n.stride, &n.padding, &n.dilation, transposed, &n.output_padding, groups)
 }
 
-pub(super) fn backward(call: Call<'_>) -> Result<Option<[Option<Tensor>; 3]>> {
-    let a: args::convolution_backward<&Tensor> = call.read()?;
+fn values(all: [Option<Tensor>; 3]) -> Vec<Value> {
+    all.map(|t| t.map_or(Value::None, Value::Tensor)).into()
+}
+
+pub(super) fn backward(call: &Call<'_>) -> Made {
+    let Some(a) = call.read::<args::convolution_backward<Tensor>>() else { return Ok(None) };
     let numbers = Numbers {
         stride: a.stride,
         padding: a.padding,
@@ -131,20 +127,23 @@ pub(super) fn backward(call: Call<'_>) -> Result<Option<[Option<Tensor>; 3]>> {
         output_padding: a.output_padding,
         groups: a.groups,
     };
-    gradients([a.grad_output, a.input, a.weight], &numbers, &a.output_mask)
+    let of = [&a.grad_output, &a.input, &a.weight];
+    Ok(gradients(call, of, &numbers, &a.output_mask)?.map(values))
 }
 
-pub(super) fn slow_backward(call: Call<'_>) -> Result<Option<[Option<Tensor>; 3]>> {
-    let a: args::_slow_conv2d_backward_output_mask<&Tensor> = call.read()?;
-    let full = unflattened(a.weight, &a.kernel_size)?;
+pub(super) fn slow_backward(call: &Call<'_>) -> Made {
+    let read = call.read::<args::_slow_conv2d_backward_output_mask<Tensor>>();
+    let Some(a) = read else { return Ok(None) };
+    let full = unflattened(&a.weight, &a.kernel_size)?;
     let numbers = Numbers::plain(a.kernel_size.len(), a.stride, a.padding);
-    let all = gradients([a.grad_output, a.self_, &full], &numbers, &a.output_mask)?;
+    let all = gradients(call, [&a.grad_output, &a.self_, &full], &numbers, &a.output_mask)?;
     let Some([x, w, b]) = all else { return Ok(None) };
     let flat = |t: Tensor| aten::reshape(&t, a.weight.sizes());
-    Ok(Some([x, w.map(flat).transpose()?, b]))
+    Ok(Some(values([x, w.map(flat).transpose()?, b])))
 }
 
 fn gradients(
+    call: &Call<'_>,
     [grad, x, w]: [&Tensor; 3],
     n: &Numbers,
     mask: &[bool],
@@ -181,7 +180,7 @@ fn gradients(
                 (if of_weight { Direction::Weight } else { Direction::Input }, tensors)
             }
         };
-        if !queue(direction, &tensors, None, &shape)? {
+        if !queue(call, direction, &tensors, None, &shape)? {
             return Ok(None);
         }
     }
@@ -196,7 +195,7 @@ fn bias_gradient(grad: &Tensor) -> Result<Tensor> {
 }
 
 /// One number for each of three dimensions; those that are not there come first.
-pub(super) fn spatial(numbers: &[i64], fill: i64) -> [i64; 3] {
+pub(in crate::cuda) fn spatial(numbers: &[i64], fill: i64) -> [i64; 3] {
     let mut all = [fill; 3];
     for (slot, n) in all.iter_mut().rev().zip(numbers.iter().rev()) {
         *slot = *n;
@@ -211,7 +210,13 @@ fn operand(t: &Tensor) -> Result<Operand> {
 }
 
 /// Queues the computation of one of the tensors, which nobody else has; whether there is a kernel for it.
-fn queue(direction: Direction, t: &Tensors<'_>, bias: Option<&Tensor>, c: &Shape) -> Result<bool> {
+fn queue(
+    call: &Call<'_>,
+    direction: Direction,
+    t: &Tensors<'_>,
+    bias: Option<&Tensor>,
+    c: &Shape,
+) -> Result<bool> {
     let (input, weight, output) = (t.input.sizes(), t.weight.sizes(), t.output.sizes());
     let results = [input, weight, output][direction as usize];
     if results.contains(&0) {
@@ -245,7 +250,7 @@ fn queue(direction: Direction, t: &Tensors<'_>, bias: Option<&Tensor>, c: &Shape
         bias,
         follow: Vec::new(),
     };
-    let stream = stream_of(t.input)?;
+    let stream = call.stream()?;
     let bytes = match workspace_bytes(&work) {
         Ok(bytes) => bytes,
         Err(ConvolutionError::Geometry { .. } | ConvolutionError::DType { .. }) => {
@@ -253,7 +258,7 @@ fn queue(direction: Direction, t: &Tensors<'_>, bias: Option<&Tensor>, c: &Shape
         }
         Err(e) => return Err(Error::device(e.to_string())),
     };
-    with_workspace(&stream, bytes, |workspace| {
+    with_workspace(&stream, call.device, bytes, |workspace| {
         // SAFETY: operands are held while it is queued, and the result is fresh; their memory serves
         // others on this stream only after it.
         unsafe { convolve(&stream, &work, workspace) }.map_err(|e| Error::device(e.to_string()))

@@ -1,6 +1,6 @@
 //! Products and convolutions of a schedule, with what follows them.
 
-use super::convolution::spatial;
+use super::kernels::spatial_of as spatial;
 use crate::error::{Error, Result};
 use crate::{MatmulPrecision, float32_matmul_precision};
 use straightline_cuda::convolution::{self, Convolution, Direction, Geometry, Operand};
