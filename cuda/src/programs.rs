@@ -161,6 +161,11 @@ pub(crate) fn name(head: &str) -> String {
     format!("{:016x}{:016x}", hash(head, 0), hash(head, 1))
 }
 
+/// A number of a text, the same in every build.
+pub(crate) fn digest(text: &str) -> u64 {
+    hash(text, 0)
+}
+
 /// FNV-1a, from one of two beginnings.
 fn hash(text: &str, which: u64) -> u64 {
     hash_of(text.as_bytes(), which)

@@ -4,8 +4,8 @@ use super::body::Group;
 use super::mapping::{Layout, Mapping, Rows, row_bytes};
 use super::types::{Held, element, literal, long};
 use super::{Emitted, Numbers};
+use crate::programs;
 use std::fmt::Write;
-use std::hash::{Hash, Hasher};
 use straightline_passes::ir::{DType, Scalar};
 use straightline_passes::schedule::loops::{Axis, BufferId, Index, Kernel, Mem, Op, Schedule, Val};
 
@@ -247,9 +247,8 @@ impl<'s> Writer<'s> {
         }
         let rest = format!("({}) {{\n{}}}\n", arguments.join(", "), self.out);
         let threads = self.layout.shape.threads;
-        let mut digest = std::hash::DefaultHasher::new();
-        (threads, &rest).hash(&mut digest);
-        let name = format!("{}_{:016x}", self.name, digest.finish());
+        let digest = programs::digest(&format!("{threads} {rest}"));
+        let name = format!("{}_{digest:016x}", self.name);
         let first = format!("\nextern \"C\" __global__ void __launch_bounds__({threads}) {name}");
         let text = first + &rest;
         let emitted = Emitted {
