@@ -22,7 +22,7 @@ __device__ __forceinline__ float round_bf16(float x) { return from_bf16(to_bf16(
 __device__ __forceinline__ float round_f16(float x) { return from_f16(to_f16(x)); }
 
 // Sizes, strides and constants of a kernel.
-template <int N> struct Numbers { long long at[N]; };
+template <int N> struct Arguments { long long at[N]; };
 
 // So many elements that are loaded and stored at once.
 template <typename T, int N> struct __align__(sizeof(T) * N) Pack { T at[N]; };

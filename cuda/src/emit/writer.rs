@@ -237,7 +237,7 @@ impl<'s> Writer<'s> {
         }
         let count = self.numbers.len();
         if count != 0 {
-            arguments.push(format!("const Numbers<{count}> n"));
+            arguments.push(format!("const Arguments<{count}> n"));
         }
         if self.layout.shape.scratch_bytes != 0 {
             arguments.push("unsigned char* scratch".into());
