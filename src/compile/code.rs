@@ -141,14 +141,14 @@ fn argument(t: &Tensor) -> Result<ArgPtr> {
     Ok(ArgPtr { ptr: t.data_ptr()?, version: t.storage().version() })
 }
 
-/// Copies elements, on the device that both are on; not dispatched.
+/// Copies elements, on the device that both are on, or a number from one to the other; not dispatched.
 ///
 /// # Safety
 ///
 /// The caller has both, `to` alone; they have the same sizes and dtype and do not overlap.
 pub(super) unsafe fn copy_elements(to: &Tensor, from: &Tensor) -> Result<()> {
     #[cfg(feature = "cuda")]
-    if to.storage().is_elsewhere() {
+    if to.storage().is_elsewhere() || from.storage().is_elsewhere() {
         // SAFETY: the caller's contract.
         return unsafe { crate::cuda::copy_elements(to, from) };
     }

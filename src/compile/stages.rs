@@ -233,8 +233,12 @@ impl Lowered {
         use crate::cuda::program::{Making, Program};
         use crate::tensor::on_device::gpu;
         let call = super::on_gpu::calls(&self.schedule, self.device)?;
-        let stream = gpu(self.device)?.current_stream();
-        let making = Making::Compiled { tune: self.autotune.then_some(&stream) };
+        // text can be had without a driver
+        let stream = match self.autotune {
+            true => Some(gpu(self.device)?.current_stream()),
+            false => None,
+        };
+        let making = Making::Compiled { tune: stream.as_ref() };
         let program = Program::new(self.schedule.clone(), making, &call).map_err(|e| {
             Error::compile(format!(
                 "{e}: call the function without `compile()` on `{}`",

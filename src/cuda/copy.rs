@@ -28,9 +28,16 @@ pub(super) fn copy_from(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
     let [from, to] = tensors.as_slice() else {
         return Err(Error::runtime("_copy_from takes two tensors"));
     };
+    let non_blocking = args.iter().any(|v| matches!(v, Value::Bool(true)));
     let wide = aten::expand(from, to.sizes(), false)?;
     match (wide.device().is_cpu(), to.device().is_cpu()) {
-        (true, _) => upload(&wide, to)?,
+        (true, _) => {
+            upload(&wide, to)?;
+            // as in PyTorch: whichever stream uses it finds it there
+            if !non_blocking {
+                stream_of(to.device())?.synchronize().map_err(driver)?;
+            }
+        }
         (_, true) => download(&wide, to)?,
         _ if wide.device() == to.device() => on_one(&wide, to)?,
         _ => between(&wide, to)?,
@@ -78,6 +85,13 @@ fn stream_of(device: Device) -> Result<Stream> {
 fn dense(like: &Tensor, dtype: DType, device: Device) -> Result<Tensor> {
     let strides = layout::contiguous_strides(like.sizes());
     Tensor::allocate(dtype, device, Dims::from_slice(like.sizes()), strides)
+}
+
+/// A tensor of the CPU for work on the current stream of a GPU, which is not waited for.
+pub(super) fn there(from: &Tensor, device: Device) -> Result<Tensor> {
+    let to = dense(from, from.dtype(), device)?;
+    upload(from, &to)?;
+    Ok(to)
 }
 
 fn upload(from: &Tensor, to: &Tensor) -> Result<()> {
@@ -167,15 +181,31 @@ fn on_one(from: &Tensor, to: &Tensor) -> Result<()> {
     unsafe { copies::copy(&stream, strided(to)?, strided(&from)?) }.map_err(program)
 }
 
-/// Copies elements within a GPU; not dispatched, and nothing is checked.
+/// Copies elements within a GPU, or a number from or to it; not dispatched, and nothing is checked.
 ///
 /// # Safety
 ///
-/// The caller has both tensors, `to` alone; they have the same sizes and do not overlap.
+/// The caller has both tensors, `to` alone; they have the same sizes and dtype and do not overlap.
 pub(crate) unsafe fn copy_elements(to: &Tensor, from: &Tensor) -> Result<()> {
-    let stream = stream_of(to.device())?;
-    // SAFETY: the caller's contract; memory serves others on this stream only after the copy.
-    unsafe { copies::copy(&stream, strided(to)?, strided(from)?) }.map_err(program)
+    let one = to.numel() == 1;
+    match (from.device().is_cpu(), to.device().is_cpu()) {
+        (true, false) if one => {
+            let (stream, at) = (stream_of(to.device())?, to.device_address()?);
+            // SAFETY: the caller's contract; pageable memory has been read when this returns.
+            unsafe { stream.to_device(at, from.data_ptr()?, to.dtype().size()) }.map_err(driver)
+        }
+        (false, true) if one => {
+            let (stream, at) = (stream_of(from.device())?, from.device_address()?);
+            // SAFETY: the caller's contract; the stream is waited for.
+            unsafe { stream.to_host(to.data_ptr()?, at, to.dtype().size()) }.map_err(driver)?;
+            stream.synchronize().map_err(driver)
+        }
+        _ => {
+            let stream = stream_of(to.device())?;
+            // SAFETY: the caller's contract; memory serves others on this stream only after the copy.
+            unsafe { copies::copy(&stream, strided(to)?, strided(from)?) }.map_err(program)
+        }
+    }
 }
 
 /// From one GPU to another.

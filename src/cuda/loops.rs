@@ -4,7 +4,7 @@
 //! dtypes of operands); the program is one for all signatures that differ in numbers only, since these
 //! are arguments of its kernels.
 
-use super::copy::program;
+use super::copy::{self, program};
 use super::program::{Making, Operands, Program};
 use super::signature::{Kept, Signature};
 use super::ways::Way;
@@ -41,7 +41,7 @@ pub(super) fn run(op: OperatorHandle, args: &[Value]) -> Result<Option<(Vec<Valu
     let Some(device) = one_device(args)? else { return Ok(None) };
     let mut tensors: SmallVec<[Tensor; 4]> = SmallVec::new();
     for t in args.iter().flat_map(Value::tensors) {
-        tensors.push(if t.device().is_cpu() { t.to_device(device)? } else { t.clone() });
+        tensors.push(if t.device().is_cpu() { copy::there(t, device)? } else { t.clone() });
     }
     if tensors.iter().any(|t| t.has_math_bits() || t.kind_without_memory().is_some()) {
         return Ok(None);

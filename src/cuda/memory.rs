@@ -136,6 +136,27 @@ pub fn stream(device: Device) -> Result<Stream> {
     gpu(device)?.new_stream().map_err(driver)
 }
 
+/// This thread's current stream of a GPU, on which calls queue their work.
+///
+/// ```
+/// use straightline::cuda;
+/// if cuda::is_available() {
+///     let device = cuda::device(0);
+///     let (now, side) = (cuda::current_stream(device)?, cuda::stream(device)?);
+///     assert_ne!(now.id(), side.id());
+///     let _current = side.enter();
+///     assert_eq!(cuda::current_stream(device)?.id(), side.id());
+/// }
+/// # Ok::<(), straightline::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// There is no such GPU.
+pub fn current_stream(device: Device) -> Result<Stream> {
+    Ok(gpu(device)?.current_stream())
+}
+
 /// Says that work of a stream, other than the one a tensor was made on, uses it: its memory then serves
 /// nobody before that work has ended, however early the tensor is dropped. Nothing on other devices.
 ///

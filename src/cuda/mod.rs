@@ -51,8 +51,8 @@ mod ways;
 pub use collectives::Communicator;
 pub(crate) use copy::copy_elements;
 pub use memory::{
-    device, device_count, empty_cache, is_available, memory_statistics, record_stream, reset_peaks,
-    stream, synchronize,
+    current_stream, device, device_count, empty_cache, is_available, memory_statistics,
+    record_stream, reset_peaks, stream, synchronize,
 };
 pub use straightline_cuda::allocator::{Amount, Statistics};
 pub use straightline_cuda::driver::{Event, Stream, StreamGuard};
@@ -92,6 +92,7 @@ fn enable() -> Result<()> {
     let mut library = Library::implementation("aten", key)?;
     library.own();
     library.impl_at(Op::_copy_from.unqualified(), key, Kernel::boxed(fallback))?;
+    let made = |op: Op| ENTRIES.iter().any(|e| e.structured.first() == Some(&op));
     for entry in ENTRIES {
         if let Some(functional) = entry.structured.first() {
             library.impl_at(functional.unqualified(), key, Kernel::boxed(fallback))?;
@@ -102,7 +103,7 @@ fn enable() -> Result<()> {
                 let variant = variants::of(functional, entry.out, key);
                 library.impl_at(entry.op.unqualified(), key, variant)?;
             }
-        } else if computes(entry) {
+        } else if computes(entry) && !made(entry.op) {
             library.impl_at(entry.op.unqualified(), key, Kernel::boxed(fallback))?;
         }
     }

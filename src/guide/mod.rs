@@ -13,6 +13,10 @@
     doc = "8. [`custom_op`]: adding an operator of your own, eager and compiled."
 )]
 //! 9. [`backend`]: adding a device from outside the crate.
+#![cfg_attr(
+    feature = "cuda",
+    doc = "10. [`gpu`]: NVIDIA's GPUs: what they need, streams, compiled functions."
+)]
 
 pub mod backend;
 #[cfg(feature = "compile")]
@@ -22,6 +26,8 @@ pub mod control_flow;
 #[cfg(feature = "compile")]
 pub mod custom_op;
 pub mod dispatcher;
+#[cfg(feature = "cuda")]
+pub mod gpu;
 pub mod gradients;
 pub mod tensors;
 #[cfg(feature = "compile")]

@@ -326,10 +326,14 @@ pub(crate) fn check_read(t: &Tensor, what: &str, at: Option<Line>) -> Result<()>
     }
 }
 
+/// Whether the captured function has made a tensor from data, and written nothing there.
+fn is_constant(t: &Tensor, capture: u64) -> bool {
+    t.made_during_capture() == Some(capture) && !functionalize::is_written_constant(t)
+}
+
 #[cold]
 fn check_read_captured(t: &Tensor, capture: u64, what: &str, at: Option<Line>) -> Result<()> {
-    let constant =
-        t.made_during_capture() == Some(capture) && !functionalize::is_written_constant(t);
+    let constant = is_constant(t, capture);
     let elsewhere = !functionalize::is_wrapper(t) && !t.storage().has_data();
     if constant || elsewhere {
         return Ok(());
@@ -510,6 +514,10 @@ impl Watcher for Outside {
 
     fn made_from_data(&self, t: &Tensor) {
         made_from_data(t);
+    }
+
+    fn is_constant(&self, t: &Tensor) -> bool {
+        tracer::current().is_some_and(|capture| is_constant(t, capture))
     }
 
     fn faked(&self, t: Tensor) -> Tensor {

@@ -7,7 +7,11 @@ use crate::ops::nn::channels::{Order, is_channels_last_contiguous, suggested, su
 use crate::tensor::launch;
 pub(crate) use crate::tensor::launch::clone_contiguous;
 use crate::tensor::{Tensor, access};
+#[cfg(feature = "cuda")]
+use crate::tensor::{on_device, watcher};
 use smallvec::SmallVec;
+#[cfg(feature = "cuda")]
+use straightline_catalog::DeviceType;
 use straightline_catalog::{DType, Device, Dims, Layout, MemoryFormat, Scalar, layout, meta};
 use straightline_runtime::cpu::kernels::{self, Triangle};
 
@@ -260,7 +264,24 @@ pub(crate) fn to_dtype_layout(
     if stays && !copy {
         return Ok(t.clone());
     }
+    #[cfg(feature = "cuda")]
+    if dtype.is_none_or(|d| d == t.dtype())
+        && let Some(device) = device
+        && let Some(there) = constant_there(t, device)?
+    {
+        return Ok(there);
+    }
     aten::_to_copy(t, dtype, layout, device, pin_memory, non_blocking, format)
+}
+
+/// What a captured function has made from data, on a GPU: a constant there too, which no replay copies.
+#[cfg(feature = "cuda")]
+fn constant_there(t: &Tensor, device: Device) -> Result<Option<Tensor>> {
+    let moves = t.device().is_cpu() && device.kind == DeviceType::Cuda;
+    if !moves || !watcher::is_constant(t) || !t.is_contiguous() {
+        return Ok(None);
+    }
+    Ok(Some(on_device::copy_of(t, device)?.mark_made_during_capture()))
 }
 
 pub(crate) fn item(t: &Tensor) -> Result<Scalar> {

@@ -82,14 +82,26 @@ pub(super) fn grown(storage: &Storage, bytes: usize) -> Result<Option<Box<dyn An
     Ok(Some(Box::new(new)))
 }
 
-/// Writes all bytes of a fresh, dense tensor of a GPU. They have been read when this returns.
+/// Writes all bytes of a fresh, dense tensor of a GPU. They are there when this returns.
 pub(crate) fn upload(to: &Tensor, data: &[u8]) -> Result<()> {
     let room = to.storage().bytes();
     ensure!(data.len() <= room, "{} bytes for a tensor of {room}", data.len());
     let stream = gpu(to.device())?.current_stream();
     // SAFETY: there is room, and nobody else has the tensor; what it is filled with is not pinned.
     unsafe { stream.to_device(to.device_address()?, data.as_ptr(), data.len()) }
+        .and_then(|()| stream.synchronize())
         .map_err(|e| Error::device(e.to_string()))
+}
+
+/// A tensor of a GPU with the elements of a contiguous one of the CPU, which nobody writes meanwhile.
+pub(crate) fn copy_of(from: &Tensor, device: Device) -> Result<Tensor> {
+    let to = Tensor::allocate_contiguous(from.dtype(), numbered(device), from.sizes())?;
+    let bytes = from.numel() as usize * from.dtype().size();
+    if bytes != 0 {
+        // SAFETY: a contiguous tensor has so many bytes from its first element on; the caller's contract.
+        upload(&to, unsafe { std::slice::from_raw_parts(from.data_ptr()?, bytes) })?;
+    }
+    Ok(to)
 }
 
 impl Tensor {

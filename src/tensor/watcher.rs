@@ -40,6 +40,9 @@ pub(crate) trait Watcher: Sync {
     /// Whether the tensor stands for a value of a captured function.
     fn is_stand_in(&self, t: &Tensor) -> bool;
 
+    /// Whether the captured function has made the tensor from data, and written nothing there.
+    fn is_constant(&self, t: &Tensor) -> bool;
+
     /// Whether two tensors lie in one memory, stand-ins or not.
     fn share_memory(&self, a: &Tensor, b: &Tensor) -> bool;
 
@@ -109,6 +112,12 @@ pub(crate) fn check(what: &str, why: &str) -> Result<()> {
 #[inline]
 pub(crate) fn check_read(t: &Tensor, what: &str, at: Option<Line>) -> Result<()> {
     watcher().map_or(Ok(()), |w| w.check_read(t, what, at))
+}
+
+/// Whether a function that is captured has made the tensor from data, and written nothing there.
+#[cfg(feature = "cuda")]
+pub(crate) fn is_constant(t: &Tensor) -> bool {
+    watcher().is_some_and(|w| w.is_constant(t))
 }
 
 /// Records a question, and returns the answer if the watcher decides it.

@@ -13,6 +13,7 @@ mod graphs;
 mod kernels;
 mod mappings;
 mod memory;
+mod moved;
 mod operators;
 mod products;
 mod stack;

@@ -169,6 +169,11 @@ fn gradients(
     let shape = shape(w, n)?;
     for (result, of_weight) in [(&grad_x, false), (&grad_w, true)] {
         let Some(result) = result else { continue };
+        if grad.numel() == 0 || x.numel() == 0 {
+            // a sum of nothing
+            aten::zero_(result)?;
+            continue;
+        }
         let (input, weight) = if of_weight { (x, result) } else { (result, w) };
         let (direction, tensors) = match n.transposed {
             true => {

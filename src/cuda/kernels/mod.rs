@@ -26,6 +26,7 @@ mod slices;
 mod spatial;
 mod special;
 
+use super::copy;
 use super::ways::Way;
 use crate::dispatch::{OperatorHandle, Value, meta};
 use crate::error::Result;
@@ -160,7 +161,7 @@ pub(super) fn run(op: OperatorHandle, values: &[Value]) -> Result<Option<(Vec<Va
         let tensors = &mut call.tensors;
         let arg = to_arg(op.name(), v, &mut |t| {
             tensors.push(match t.device().is_cpu() {
-                true => t.to_device(device)?,
+                true => copy::there(t, device)?,
                 false => t.clone(),
             });
             Ok(tensors.len() as u32 - 1)
