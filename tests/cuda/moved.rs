@@ -1,8 +1,9 @@
 //! What goes from the CPU to a GPU and back while a function runs, and whose work waits for it.
 
 use super::gpu;
+use std::sync::Arc;
 use straightline::nn::{Layer, Linear, Module};
-use straightline::optim::{NAdam, Optimizer};
+use straightline::optim::{GradScaler, GradScalerOptions, NAdam, Optimizer, Sgd};
 use straightline::{
     DType, Device, Result, Tensor, assert_close, compile, cuda, manual_seed, tensor,
 };
@@ -113,6 +114,38 @@ fn a_compiled_step_of_nadam() -> Result<()> {
         for (g, w) in got.iter().zip(&want) {
             assert!((g - w).abs() < 1e-5, "{got:?} {want:?}");
         }
+    }
+    Ok(())
+}
+
+/// Steps of mixed precision: gradients that are scaled, and a scale that follows them.
+#[test]
+fn a_compiled_step_with_scaled_gradients() -> Result<()> {
+    let Some((gpu, _alone)) = gpu() else { return Ok(()) };
+    let train = |device: Device, compiled: bool| -> Result<(Vec<f32>, f32)> {
+        let w = tensor([1f32, -2.0])?.to_device(device)?.requires_grad_(true)?;
+        let optimizer = Sgd::new([w.clone()], 0.1)?;
+        let scaler = Arc::new(GradScaler::new_with(GradScalerOptions::default().init_scale(8.0))?);
+        let scale = scaler.clone();
+        let weight = w.clone();
+        let step = move |x: &Tensor| {
+            optimizer.zero_grad()?;
+            let loss = weight.mul(x)?.square()?.mean()?;
+            scaler.scale(&loss)?.backward()?;
+            scaler.step(&optimizer)?;
+            scaler.update()?;
+            loss.detach()
+        };
+        let x = tensor([0.5f32, 1.5])?.to_device(device)?;
+        let run = compile(step);
+        for _ in 0..4 {
+            let _loss = if compiled { run.call(&x)? } else { run.eager(&x)? };
+        }
+        Ok((here(&w.detach()?)?.to_vec::<f32>()?, scale.factor()?))
+    };
+    let want = train(Device::CPU, false)?;
+    for compiled in [false, true] {
+        assert_eq!(train(gpu, compiled)?, want);
     }
     Ok(())
 }
