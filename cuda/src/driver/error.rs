@@ -53,7 +53,11 @@ impl DriverError {
 
 impl fmt::Display for DriverError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} gives {}", self.call, self.code)?;
+        match self.code.starts_with("CUDA_") {
+            true => write!(f, "{} gives {}", self.call, self.code)?,
+            // what is said where there is no driver to call
+            false => write!(f, "{}", self.code)?,
+        }
         if let Some(device) = self.device {
             write!(f, " on cuda:{device}")?;
         }

@@ -202,3 +202,22 @@ fn sizes_and_constants_make_no_other_program() {
     assert_ne!(a.kernels[0].numbers, b.kernels[0].numbers);
     assert_ne!(literal_a.text, literal_b.text);
 }
+
+/// What a thread for each element counts may be more than any buffer has.
+#[test]
+fn elements_are_counted_by_64_bits_where_they_are_many() {
+    let index_type = |points: i64| {
+        let text = format!(
+            "graph(%x: f32[64,40000], %i: i64[{points}]) {{
+  %0: f32[64,40000] = aten::index_fill.int_Scalar(%x, dim=0, %i, value=2.5)
+  return %0
+}}"
+        );
+        let program = emitted(&text, Numbers::Arguments);
+        let source = program.text.split("extern").find(|s| s.contains("index_fill")).unwrap_or("");
+        let long = source.contains("const long long worker");
+        (program.kernels.last().map(|k| k.shape.mapping), long)
+    };
+    assert_eq!(index_type(50), (Some(Mapping::Elements), false));
+    assert_eq!(index_type(60_000), (Some(Mapping::Elements), true));
+}

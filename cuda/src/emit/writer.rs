@@ -63,6 +63,11 @@ impl<'s> Writer<'s> {
             s.axes.iter().map(|a| a.extent).product::<i64>()
         };
         let longest = kernel.stages.iter().map(elements).max().unwrap_or(1);
+        // the elements of a stage in any order are counted over all points
+        let counted = match layout.shape.mapping {
+            Mapping::Elements => kernel.points().saturating_mul(longest),
+            _ => kernel.points().max(longest),
+        };
         Writer {
             schedule,
             kernel,
@@ -73,7 +78,7 @@ impl<'s> Writer<'s> {
             written,
             fails: false,
             stage: 0,
-            short: largest.max(kernel.points()).max(longest) < SHORT / 2,
+            short: largest.max(counted) < SHORT / 2,
             name: identifier(&kernel.name),
             out: String::new(),
             depth: 1,
