@@ -5,8 +5,8 @@
 //! the text of the kernel that the cost model chose, its sizes, and the device. (As in Inductor, whose
 //! autotuning is as well optional and cached; it measures on copies of the real operands.)
 
-use crate::driver::{Argument, DeviceMemory, Event, Function, Launch, Stream};
-use crate::emit::{self, EmitError, Emitted, Machine, Numbers, Program};
+use crate::driver::{DeviceMemory, Event, Function, Stream};
+use crate::emit::{self, EmitError, Emitted, Machine, Numbers, Program, STATUS_BYTES};
 use crate::programs::{self, ProgramError};
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -16,8 +16,6 @@ use straightline_passes::schedule::loops::{Kernel, Schedule};
 const RUNS: usize = 5;
 /// A kernel on more memory is not measured.
 const MOST_BYTES: usize = 8 << 30;
-/// What a kernel reports a failure in.
-const STATUS_BYTES: usize = 24;
 
 /// Why there is no program.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
@@ -138,31 +136,18 @@ fn time(
         unsafe { stream.fill(memory.address(), 0, bytes.max(1)) }?;
         Ok(memory)
     };
-    let mut held = Vec::new();
-    let mut arguments = Vec::new();
-    let mut pointer = |bytes: usize| -> Result<Argument<'static>, ProgramError> {
-        held.push(zeros(bytes)?);
-        Ok(Argument::Pointer(held.last().map_or(0, DeviceMemory::address)))
-    };
-    for id in &emitted.buffers {
+    let buffers = emitted.buffers.iter().map(|id| {
         let buffer = schedule.buffer(*id);
-        arguments.push(pointer(buffer.len * buffer.dtype.size())?);
-    }
-    if !emitted.numbers.is_empty() {
-        arguments.push(Argument::Numbers(&emitted.numbers));
-    }
-    let shape = &emitted.shape;
-    if shape.scratch_bytes != 0 {
-        arguments.push(pointer(shape.scratch_bytes as usize)?);
-    }
-    if emitted.fails {
-        arguments.push(pointer(STATUS_BYTES)?);
-    }
-    let launch = Launch {
-        blocks: [shape.blocks, 1, 1],
-        threads: [shape.threads, 1, 1],
-        shared_bytes: shape.shared_bytes,
-    };
+        zeros(buffer.len * buffer.dtype.size())
+    });
+    let buffers = buffers.collect::<Result<Vec<_>, _>>()?;
+    let scratch = zeros(emitted.shape.scratch_bytes as usize)?;
+    let status = zeros(STATUS_BYTES)?;
+    let mut each = buffers.iter().map(DeviceMemory::address);
+    let address = |_| each.next().unwrap_or_default();
+    let arguments: Vec<_> =
+        emitted.arguments(address, scratch.address(), status.address()).collect();
+    let launch = emitted.shape.launch();
     let mut shortest = f32::INFINITY;
     for _ in 0..RUNS {
         let begin = Event::timed(stream)?;

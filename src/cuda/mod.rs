@@ -92,7 +92,7 @@ fn enable() -> Result<()> {
     let mut library = Library::implementation("aten", key)?;
     library.own();
     library.impl_at(Op::_copy_from.unqualified(), key, Kernel::boxed(fallback))?;
-    let made = |op: Op| ENTRIES.iter().any(|e| e.structured.first() == Some(&op));
+    let made: HashSet<Op> = ENTRIES.iter().filter_map(|e| e.structured.first().copied()).collect();
     for entry in ENTRIES {
         if let Some(functional) = entry.structured.first() {
             library.impl_at(functional.unqualified(), key, Kernel::boxed(fallback))?;
@@ -103,7 +103,7 @@ fn enable() -> Result<()> {
                 let variant = variants::of(functional, entry.out, key);
                 library.impl_at(entry.op.unqualified(), key, variant)?;
             }
-        } else if computes(entry) && !made(entry.op) {
+        } else if computes(entry) && !made.contains(&entry.op) {
             library.impl_at(entry.op.unqualified(), key, Kernel::boxed(fallback))?;
         }
     }

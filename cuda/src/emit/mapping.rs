@@ -3,11 +3,9 @@
 use super::kept::Kept;
 use super::lanes::widest;
 use super::turned;
-use crate::driver::{self, Device};
+use crate::driver::{self, Device, Launch};
 use std::sync::OnceLock;
-use straightline_passes::schedule::loops::{
-    Axis, AxisId, Inst, Kernel, Mem, Op, Scratch, Stage, Vectorize,
-};
+use straightline_passes::schedule::loops::{Axis, AxisId, Inst, Kernel, Scratch, Stage, Vectorize};
 
 /// Threads of a warp.
 pub(super) const WARP: i64 = 32;
@@ -110,6 +108,24 @@ pub struct Shape {
     pub scratch_bytes: u64,
 }
 
+impl Shape {
+    /// The launch.
+    ///
+    /// ```
+    /// use straightline_cuda::emit::{Mapping, Shape};
+    /// let mapping = Mapping::Points { width: 1 };
+    /// let shape = Shape { mapping, blocks: 3, threads: 256, shared_bytes: 0, scratch_bytes: 0 };
+    /// assert_eq!(shape.launch().blocks, [3, 1, 1]);
+    /// ```
+    pub fn launch(&self) -> Launch {
+        Launch {
+            blocks: [self.blocks, 1, 1],
+            threads: [self.threads, 1, 1],
+            shared_bytes: self.shared_bytes,
+        }
+    }
+}
+
 /// Where the scratch rows of a grid point are that are not in registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rows {
@@ -143,7 +159,7 @@ impl Layout {
     /// What the cost model chooses, and then what is worth a try.
     pub(super) fn all(kernel: &Kernel, machine: Machine) -> Vec<Layout> {
         let longest = kernel.stages.iter().map(|s| product(&s.axes)).max().unwrap_or(1);
-        let plain = !kernel.stages.iter().any(is_ordered);
+        let plain = !kernel.stages.iter().any(Stage::scatters);
         if let [stage] = &kernel.stages[..]
             && kernel.in_any_order
             && !plain
@@ -182,7 +198,7 @@ impl Layout {
         let ([stage], Some(inner)) = (&kernel.stages[..], kernel.grid.last()) else {
             return vec![Layout::one_each(kernel, points, scratch)];
         };
-        if !stage.axes.is_empty() || scratch != 0 || is_ordered(stage) {
+        if !stage.axes.is_empty() || scratch != 0 || stage.scatters() {
             return vec![Layout::one_each(kernel, points, scratch)];
         }
         if let Some(tiles) = turned::tiles(kernel, SHARED) {
@@ -310,13 +326,4 @@ impl Layout {
             .filter(|n| (WARP / lanes..=THREADS * 2 / lanes).contains(n) && *n > 1);
         std::iter::once(members).chain(others).map(of).collect()
     }
-}
-
-/// Whether something asks for the order of a stage's elements.
-pub(super) fn is_ordered(stage: &Stage) -> bool {
-    stage.body.iter().any(|i| match &i.op {
-        Op::Update { .. } => true,
-        Op::Store { mem: Mem::Buffer(_), index, .. } => !index.dynamic.is_empty(),
-        _ => false,
-    })
 }

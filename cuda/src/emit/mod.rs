@@ -50,6 +50,7 @@ mod types;
 mod values;
 mod writer;
 
+use crate::driver::Argument;
 use mapping::Layout;
 pub use mapping::{Machine, Mapping, Shape};
 pub(crate) use numeric::Numeric;
@@ -97,9 +98,7 @@ pub struct Program {
 pub struct Emitted {
     /// The function's name. Kernels that do the same have one function.
     pub name: String,
-    /// Its arguments: a pointer for each of these buffers, then the numbers (if there are any, as one
-    /// structure of `i64`), a pointer to scratch memory (if `shape.scratch_bytes` is not 0), and one
-    /// to the status (if `fails`).
+    /// Its first [arguments](Emitted::arguments).
     pub buffers: Vec<BufferId>,
     /// The numbers.
     pub numbers: Vec<i64>,
@@ -107,6 +106,38 @@ pub struct Emitted {
     pub fails: bool,
     /// Blocks, threads and memory.
     pub shape: Shape,
+}
+
+/// Bytes in which a kernel says what it found wrong: what, where, the index, the size.
+pub const STATUS_BYTES: usize = 24;
+
+impl Emitted {
+    /// The arguments of a launch, by the addresses of buffers, of scratch memory and of the status.
+    ///
+    /// ```
+    /// use straightline_cuda::driver::Argument;
+    /// use straightline_cuda::emit::{Machine, Numbers, program};
+    /// use straightline_passes::ir::graph::Graph;
+    /// use straightline_passes::schedule::{ScheduleOptions, schedule};
+    /// let text = "graph(%x: f32[64]) {\n  %0: f32[64] = aten::exp(%x)\n  return %0\n}";
+    /// let graph: Graph = text.parse().unwrap();
+    /// let schedule = schedule(&graph, &ScheduleOptions::of_gpu()).unwrap();
+    /// let program = program(&schedule, Numbers::Arguments, Machine::LARGE).unwrap();
+    /// let mut arguments = program.kernels[0].arguments(|buffer| 4096 + u64::from(buffer.0), 0, 0);
+    /// assert_eq!(arguments.next(), Some(Argument::Pointer(4096)));
+    /// ```
+    pub fn arguments<'a>(
+        &'a self,
+        mut address: impl FnMut(BufferId) -> u64 + 'a,
+        scratch: u64,
+        status: u64,
+    ) -> impl Iterator<Item = Argument<'a>> {
+        let numbers = (!self.numbers.is_empty()).then_some(Argument::Numbers(&self.numbers));
+        let scratch = (self.shape.scratch_bytes != 0).then_some(Argument::Pointer(scratch));
+        let status = self.fails.then_some(Argument::Pointer(status));
+        let buffers = self.buffers.iter().map(move |b| Argument::Pointer(address(*b)));
+        buffers.chain(numbers).chain(scratch).chain(status)
+    }
 }
 
 /// What a copy between two dtypes needs: the prelude, the types of elements of both, and an element

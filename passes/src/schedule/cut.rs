@@ -30,24 +30,16 @@ pub(crate) fn scatters(schedule: &mut Schedule) {
     schedule.steps = steps;
 }
 
-fn scatters_in(stage: &Stage) -> bool {
-    stage.body.iter().any(|i| match &i.op {
-        Op::Update { .. } => true,
-        Op::Store { index, .. } => !index.dynamic.is_empty(),
-        _ => false,
-    })
-}
-
 /// The kernels of a kernel's stages: those that scatter alone, and what is between them. `None` if nothing
 /// scatters, or if stages hand values on that no memory has.
 fn pieces(kernel: &Kernel) -> Option<Vec<Kernel>> {
-    if !kernel.scratch.is_empty() || !kernel.stages.iter().any(scatters_in) {
+    if !kernel.scratch.is_empty() || !kernel.stages.iter().any(Stage::scatters) {
         return None;
     }
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut alone = true;
     for (at, stage) in kernel.stages.iter().enumerate() {
-        let scatters = scatters_in(stage);
+        let scatters = stage.scatters();
         match runs.last_mut() {
             Some(run) if !alone && !scatters => run.end = at + 1,
             _ => runs.push(at..at + 1),
@@ -66,7 +58,7 @@ fn piece(kernel: &Kernel, run: Range<usize>) -> Option<Kernel> {
     }
     let bare = Kernel { stages: Vec::new(), ..kernel.clone() };
     match &stages[..] {
-        [stage] if scatters_in(stage) => Some(Kernel { in_any_order: true, stages, ..bare }),
+        [stage] if stage.scatters() => Some(Kernel { in_any_order: true, stages, ..bare }),
         [stage] if let Some((grid, stage, vectorize)) = spread(&kernel.grid, stage) => {
             Some(Kernel { grid: grid.into(), stages: vec![stage], vectorize, ..bare })
         }

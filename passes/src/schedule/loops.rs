@@ -255,6 +255,29 @@ pub enum Op<N = i64, C = Scalar> {
     },
 }
 
+impl<N, C> Op<N, C> {
+    /// Whether it writes by an index that was loaded, or combines what it writes with what is there: the
+    /// points of its stage may hit one element.
+    ///
+    /// ```
+    /// use straightline_passes::ir::Scalar;
+    /// use straightline_passes::schedule::loops::{BufferId, Index, Mem, Op, Val};
+    /// let mem = Mem::Buffer(BufferId(0));
+    /// let mut index = Index::<i64>::default();
+    /// let store = |index: &Index| Op::<i64, Scalar>::Store { mem, index: index.clone(), value: Val(0) };
+    /// assert!(!store(&index).scatters());
+    /// index.dynamic.push((Val(1), 1));
+    /// assert!(store(&index).scatters());
+    /// ```
+    pub fn scatters(&self) -> bool {
+        match self {
+            Op::Update { .. } => true,
+            Op::Store { index, .. } => !index.dynamic.is_empty(),
+            _ => false,
+        }
+    }
+}
+
 /// An operation with the logical dtype of its result.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Inst<N = i64, C = Scalar> {
@@ -290,6 +313,18 @@ pub struct Stage<N = i64, C = Scalar> {
     pub axes: SmallVec<[Axis<N>; 2]>,
     /// SSA instructions; [`Val`] `i` is the result of `body[i]`.
     pub body: Vec<Inst<N, C>>,
+}
+
+impl<N, C> Stage<N, C> {
+    /// Whether an instruction [scatters](Op::scatters).
+    ///
+    /// ```
+    /// use straightline_passes::schedule::loops::Stage;
+    /// assert!(!<Stage>::default().scatters());
+    /// ```
+    pub fn scatters(&self) -> bool {
+        self.body.iter().any(|i| i.op.scatters())
+    }
 }
 
 /// Which axis the lanes of a vector run along.

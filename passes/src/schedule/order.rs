@@ -56,11 +56,7 @@ fn apart(stage: &Stage, index: &Index, axis: AxisId) -> i64 {
 
 /// Whether an instruction's meaning depends on the order in which the points of its stage come.
 fn in_order(op: &Op) -> bool {
-    match op {
-        Op::ArgReduce { .. } | Op::Update { .. } => true,
-        Op::Store { index, .. } => !index.dynamic.is_empty(),
-        _ => false,
-    }
+    op.scatters() || matches!(op, Op::ArgReduce { .. })
 }
 
 fn counts(stage: &Stage, axis: AxisId) -> bool {

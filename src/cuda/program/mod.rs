@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use straightline_catalog::{Arg, DType, Device, Dims, Effects, Op};
 use straightline_cuda::allocator::StreamId;
 use straightline_cuda::driver::{DeviceMemory, Function, Stream};
-use straightline_cuda::emit::{self, EmitError, Emitted, Machine, Numbers};
+use straightline_cuda::emit::{self, EmitError, Emitted, Machine, Numbers, STATUS_BYTES};
 use straightline_cuda::programs;
 use straightline_cuda::tune::{self, TuneError};
 use straightline_passes::schedule::loops::{BufferKind, Extern, Schedule, Step};
@@ -150,9 +150,7 @@ impl From<Stopped> for Error {
     }
 }
 
-/// What a kernel writes if it fails: what, where, the index, the size.
-const STATUS_BYTES: usize = 24;
-/// Behind it: the seed and the offset of what a graph draws.
+/// Behind the status: the seed and the offset of what a graph draws.
 const STATE_OFFSET: usize = 32;
 const STATE_BYTES: usize = 16;
 /// The place of a number.

@@ -1,6 +1,6 @@
 //! Steps, queued one after another.
 
-use super::{Call, Loaded, Places, Program, STATUS_BYTES, Stopped, Work, parts};
+use super::{Call, Loaded, Places, Program, Stopped, Work, parts};
 use crate::cuda::copy::{driver, program};
 use crate::cuda::externs;
 use crate::error::Result;
@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 use std::ops::Range;
 use straightline_catalog::{Device, layout};
 use straightline_cuda::copies::{self, Strided};
-use straightline_cuda::driver::{Argument, DeviceMemory, Function, Launch, Stream};
-use straightline_cuda::emit::Emitted;
+use straightline_cuda::driver::{Argument, DeviceMemory, Function, Stream};
+use straightline_cuda::emit::{Emitted, STATUS_BYTES};
 use straightline_cuda::products::Workspace;
 use straightline_passes::schedule::loops::{BufferId, BufferKind, BufferView, Extern, Step};
 
@@ -85,29 +85,13 @@ impl Program {
         function: &Function,
         places: &Places<'_>,
     ) -> Result<()> {
-        let mut arguments: SmallVec<[Argument<'_>; 8]> = SmallVec::new();
-        for buffer in &kernel.buffers {
-            arguments.push(Argument::Pointer(self.address(places, *buffer)));
-        }
-        if !kernel.numbers.is_empty() {
-            arguments.push(Argument::Numbers(&kernel.numbers));
-        }
-        let shape = &kernel.shape;
-        let in_room = |at: usize| Argument::Pointer(places.room + at as u64);
-        if shape.scratch_bytes != 0 {
-            arguments.push(in_room(places.layout.scratch));
-        }
-        if kernel.fails {
-            arguments.push(Argument::Pointer(places.status()));
-        }
-        let launch = Launch {
-            blocks: [shape.blocks, 1, 1],
-            threads: [shape.threads, 1, 1],
-            shared_bytes: shape.shared_bytes,
-        };
+        let scratch = places.room + places.layout.scratch as u64;
+        let address = |buffer| self.address(places, buffer);
+        let arguments: SmallVec<[Argument<'_>; 8]> =
+            kernel.arguments(address, scratch, places.status()).collect();
         // SAFETY: the arguments are what the kernel was emitted for. Operands are held while it is
         // queued; their memory, and the room, serve others on this stream only after it.
-        unsafe { function.launch(stream, launch, &arguments) }.map_err(driver)
+        unsafe { function.launch(stream, kernel.shape.launch(), &arguments) }.map_err(driver)
     }
 
     pub(super) fn address(&self, places: &Places<'_>, id: BufferId) -> u64 {

@@ -23,9 +23,9 @@ struct Digit {
 /// Where an instruction points, and whether it is scattered: written by an index that was loaded.
 fn access(op: &Op) -> Option<(Mem, &Index, bool)> {
     match op {
-        Op::Load { mem, index } => Some((*mem, index, false)),
-        Op::Store { mem, index, .. } => Some((*mem, index, !index.dynamic.is_empty())),
-        Op::Update { mem, index, .. } => Some((*mem, index, true)),
+        Op::Load { mem, index } | Op::Store { mem, index, .. } | Op::Update { mem, index, .. } => {
+            Some((*mem, index, op.scatters()))
+        }
         _ => None,
     }
 }
