@@ -320,7 +320,8 @@ impl<N, C> Stage<N, C> {
     ///
     /// ```
     /// use straightline_passes::schedule::loops::Stage;
-    /// assert!(!<Stage>::default().scatters());
+    /// let empty: Stage = Stage { axes: Default::default(), body: Vec::new() };
+    /// assert!(!empty.scatters());
     /// ```
     pub fn scatters(&self) -> bool {
         self.body.iter().any(|i| i.op.scatters())
