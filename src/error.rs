@@ -149,6 +149,16 @@ pub enum ErrorKind {
     /// The tensor's memory is in use, and waiting for it is not allowed or would not help.
     #[error(transparent)]
     Busy(#[from] crate::tensor::Busy),
+    /// The tensor lies in memory that may only be read (a weight in a mapped file, an array of another
+    /// library), and the call would write it.
+    #[error(
+        "the tensor lies in {memory}, which is read only: write into a copy, which `copied()` makes, or compute a new \
+         tensor instead of writing in place"
+    )]
+    ReadOnly {
+        /// What the memory is.
+        memory: String,
+    },
     /// The shape of a tensor that several threads use has changed, or would have to.
     #[error(
         "a tensor of sizes {sizes:?} belongs to another thread or is used by several, and {what}: take a handle of \

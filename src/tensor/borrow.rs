@@ -129,6 +129,11 @@ impl Borrow {
         }
     }
 
+    /// Adds a reader that never leaves, to a fresh state: nobody will ever write.
+    pub(crate) fn read_for_good(&self) {
+        self.home_readers.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Whether this thread made the state.
     #[inline]
     pub(crate) fn is_made_by(&self, me: ThreadToken) -> bool {

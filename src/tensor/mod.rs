@@ -13,6 +13,7 @@
 //! | `inference` | tensors made in inference mode |
 //! | `node` | the nodes of the graph that gradients flow through |
 //! | `access` | taking operands for the length of a kernel call |
+//! | `external` | tensors over memory of others, and tensors handed out |
 //! | `factory` | tensors from data, and data from tensors |
 //! | `methods` | the hand-written part of `Tensor`'s interface; operators add the rest |
 //! | `opaque` | tensors with a payload instead of memory |
@@ -40,6 +41,7 @@ mod busy;
 mod counted;
 mod element;
 mod elements;
+mod external;
 mod factory;
 mod generator;
 mod geometry;
@@ -72,6 +74,7 @@ pub(crate) mod watcher;
 
 pub use busy::{BorrowScope, Busy, BusyReason, borrows_wait, try_borrows};
 pub use element::Element;
+pub use external::{External, ExternalMemory};
 pub use generator::{Generator, manual_seed};
 pub use ints::{Int, Ints, OptionalInt, Sections};
 pub use literal::{Literal, Number, Progression, tensor};

@@ -18,7 +18,6 @@ use super::waiting::{self, Held, Refusal};
 use super::watch;
 use crate::error::Result;
 use smallvec::SmallVec;
-#[cfg(feature = "cuda")]
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::ptr::{self, NonNull};
@@ -44,7 +43,7 @@ pub(super) struct Inner {
     borrow: Borrow,
     /// Bumped by each write: plans repack weights and autograd checks saved tensors by it. Above
     /// `VERSION` it says how large the cell of a storage is that had its data behind the state
-    /// before it grew.
+    /// before it grew, and whether the memory is read only.
     version: AtomicU64,
     bytes: AtomicUsize,
     /// Null for tensors that have a shape and no data (Meta, fake).
@@ -56,6 +55,8 @@ pub(super) struct Inner {
 
 /// The bits of `version` that count.
 const VERSION: u32 = 48;
+/// In `version`: nobody may write the memory.
+const READ_ONLY: u64 = 1 << 63;
 
 // SAFETY: `data` points into memory that the storage owns; who uses it holds a guard. `block` is
 // used as its comment says.
@@ -67,7 +68,7 @@ impl InCell for Inner {
     /// The bytes of the block that holds state and data, or 0 for a cell with the state alone.
     #[inline(always)]
     fn extent(&self) -> usize {
-        let before_growth = self.version.load(Ordering::Relaxed) >> VERSION;
+        let before_growth = (self.version.load(Ordering::Relaxed) & !READ_ONLY) >> VERSION;
         // SAFETY: the value is being dropped, so nobody else uses it.
         let own_block = unsafe { (*self.block.get()).is_some() };
         if before_growth != 0 {
@@ -203,6 +204,44 @@ impl Storage {
         unsafe { *self.0.block.get() = block };
         drop(exclusive);
         true
+    }
+
+    /// A storage over memory of others that `owner` keeps, for as long as the storage lives. If it is
+    /// read only, a call that asks for exclusive access gets an error.
+    ///
+    /// # Safety
+    ///
+    /// Until `owner` is dropped, `data` is valid for reads of that many bytes, and for writes unless
+    /// `read_only`; no one else writes them while a call of this crate has access, nor reads them
+    /// while it has exclusive access.
+    pub(super) unsafe fn external(
+        data: NonNull<u8>,
+        bytes: usize,
+        owner: Box<dyn Any + Send + Sync>,
+        read_only: bool,
+    ) -> Result<Storage> {
+        let storage = Storage::with(bytes, data.as_ptr(), Some(Block::foreign(owner)))?;
+        if read_only {
+            storage.0.version.store(READ_ONLY, Ordering::Relaxed);
+            storage.0.borrow.read_for_good();
+        }
+        Ok(storage)
+    }
+
+    /// Whether nobody may write the memory.
+    #[inline]
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.0.version.load(Ordering::Relaxed) & READ_ONLY != 0
+    }
+
+    /// What keeps memory of others: asked of storages that nobody can take exclusively, whose
+    /// memory stays what it is.
+    pub(super) fn keeper(&self) -> Option<&(dyn Any + Send + Sync)> {
+        if !self.is_read_only() {
+            return None;
+        }
+        // SAFETY: the block is replaced only under exclusive access, which is never given here.
+        unsafe { (*self.0.block.get()).as_ref() }.and_then(Block::owner)
     }
 
     /// Gives a storage without bytes those of another one, as far as it reaches. Whoever takes
@@ -432,6 +471,12 @@ impl Storage {
 /// access does not count as a write by itself.
 #[cold]
 pub(crate) fn take<'a>(wants: &[(&'a Storage, Access)]) -> Result<Held<'a>> {
+    let refuses = |(storage, access): &&(&Storage, Access)| {
+        *access == Access::Write && storage.is_read_only()
+    };
+    if let Some((storage, _)) = wants.iter().find(refuses) {
+        return Err(super::external::read_only(storage));
+    }
     let wants: SmallVec<[(&Borrow, Access); 8]> =
         (wants.iter()).map(|(storage, access)| (&storage.0.borrow, *access)).collect();
     waiting::acquire(&wants, this_thread(), patience())
