@@ -261,6 +261,9 @@ pub enum ErrorKind {
     /// panics through the call.)
     #[error("the operator's kernel panicked: {0}")]
     Panic(String),
+    /// An archive, or a file of weights in one, cannot be read.
+    #[error(transparent)]
+    Archive(#[from] Box<crate::files::FileError>),
     /// Reading or writing a file failed.
     #[error("{path}: {message}")]
     File {

@@ -57,6 +57,7 @@ pub mod data;
 mod default_dtype;
 mod deterministic;
 pub mod dispatch;
+pub mod files;
 pub mod guide;
 pub mod methods;
 pub mod modes;
