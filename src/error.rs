@@ -5,6 +5,7 @@ use crate::tensor::Tensor;
 use std::borrow::Cow;
 use std::fmt;
 use std::panic::Location;
+use std::sync::Arc;
 use straightline_catalog::meta::ErrorClass;
 use straightline_catalog::{DType, Device, Dims};
 use straightline_runtime::cpu::kernels::KernelError;
@@ -63,6 +64,7 @@ struct Inner {
     op: Option<Cow<'static, str>>,
     operands: Vec<Operand>,
     location: Option<&'static Location<'static>>,
+    source_line: Option<Arc<str>>,
     /// Whether eager code makes the call without an error.
     only_captured: bool,
 }
@@ -233,6 +235,10 @@ pub enum ErrorKind {
         /// What to do.
         instead: &'static str,
     },
+    /// A program that cannot be run, or a call that does not suit it.
+    #[cfg(feature = "compile")]
+    #[error(transparent)]
+    Program(Box<crate::program::ProgramError>),
     /// Two tensors are not close ([`assert_close`](crate::assert_close)).
     #[error("{0}")]
     NotClose(Box<crate::testing::Mismatch>),
@@ -303,6 +309,7 @@ impl Error {
             op: None,
             operands: Vec::new(),
             location: None,
+            source_line: None,
             only_captured: false,
         }))
     }
@@ -425,6 +432,19 @@ impl Error {
         self
     }
 
+    /// Where the failing call stands in a program that was not written in Rust: the node and, if that is
+    /// known, the line of the model, as Python prints it.
+    pub fn source_line(&self) -> Option<&str> {
+        self.0.source_line.as_deref()
+    }
+
+    /// Sets [`Error::source_line`], unless an inner call has done so.
+    #[cold]
+    pub(crate) fn with_source_line(mut self, line: &Arc<str>) -> Error {
+        self.0.source_line.get_or_insert_with(|| Arc::clone(line));
+        self
+    }
+
     /// Marks the error of a call that would succeed in eager code.
     #[cold]
     pub(crate) fn only_captured(mut self) -> Error {
@@ -506,6 +526,9 @@ impl fmt::Display for Error {
             f.write_str(": ")?;
         }
         write!(f, "{}", inner.kind)?;
+        if let Some(line) = &inner.source_line {
+            write!(f, " (at {line})")?;
+        }
         if let Some(at) = inner.location {
             write!(f, " (called at {}:{}:{})", at.file(), at.line(), at.column())?;
         }

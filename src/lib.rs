@@ -65,6 +65,10 @@ pub mod nn;
 pub mod ops;
 pub mod optim;
 mod precision;
+#[cfg(feature = "compile")]
+pub mod program;
+#[cfg(feature = "compile")]
+pub mod pt2;
 mod sync;
 pub mod tensor;
 pub mod testing;

@@ -131,10 +131,10 @@ fn of_site(e: Error, site: &Site) -> Error {
         device: m.device,
     });
     let e = e.with_operands(site.call.op.to_string(), operands);
-    match site.location {
+    match &site.location {
         Some(SourceLine::Caller(at)) => e.with_location(at),
-        // a graph that was read from text has no source line of the user's
-        Some(SourceLine::Text(_)) | None => e,
+        Some(SourceLine::Text(line)) => e.with_source_line(line),
+        None => e,
     }
 }
 

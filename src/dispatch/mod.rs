@@ -94,8 +94,8 @@ pub use straightline_catalog::{DispatchKeySet, NUM_RUNTIME_ENTRIES};
 pub use straightline_catalog::{Effects, similar_operators};
 pub use table::{Provenance, rule_for};
 pub(crate) use tls::{
-    AboveAutograd, BelowAutograd, LinePin, Lines, count_levels, forward_enabled, grad_enabled,
-    line, set_forward_enabled, set_grad_enabled,
+    AboveAutograd, BelowAutograd, LinePin, Lines, SourceScope, count_levels, forward_enabled,
+    grad_enabled, line, set_forward_enabled, set_grad_enabled, source_line,
 };
 pub use tls::{ExcludeGuard, ForceKeySetGuard, IncludeGuard, TlsKeySets, call_count, set_excluded};
 pub use trace::{TRACE_VARIABLE, TraceGuard, capture};

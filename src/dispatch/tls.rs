@@ -4,7 +4,7 @@ mod lines;
 
 use super::watcher::{Question, asked};
 use super::{record, recursion};
-pub(crate) use lines::{LinePin, Lines, line};
+pub(crate) use lines::{LinePin, Lines, SourceScope, line, source_line};
 pub(super) use lines::{LineScope, watched};
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;

@@ -454,7 +454,10 @@ fn record(op: OperatorHandle, stack: &mut Stack) -> Result<()> {
         let graph_args = (called.fitted(graph_args)).map_err(|e| Error::compile(e.to_string()))?;
         let first = r.graph.complete_call(called, graph_args, results);
         r.graph.node_mut(first.node).provenance = Provenance {
-            location: r.line.map(SourceLine::Caller),
+            location: match crate::dispatch::source_line() {
+                Some(line) => Some(SourceLine::Text(line)),
+                None => r.line.map(SourceLine::Caller),
+            },
             outer_op: r.outer_op.and_then(|op| op.op()).filter(|op| *op != called),
             eager: r.eager.clone(),
             text: None,

@@ -189,6 +189,24 @@ impl ExternalMemory {
             "the memory is not aligned to its elements, and calls may write it: pass a copy, or pass it as memory \
              that is only read"
         );
+        self.copied()
+    }
+
+    /// A copy in memory of this crate's, which calls may write.
+    ///
+    /// # Errors
+    /// No memory is left.
+    ///
+    /// ```
+    /// use straightline::{DType, tensor::ExternalMemory};
+    /// let bytes = &[1u8, 2, 3];
+    /// // SAFETY: a constant.
+    /// let memory = unsafe { ExternalMemory::read_only(bytes.as_ptr(), 3, "a constant", Box::new(())) }?;
+    /// let copy = memory.copied()?.tensor(DType::U8, &[3], &[1], 0)?;
+    /// assert_eq!(copy.add_(1)?.to_vec::<u8>()?, [2, 3, 4]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    pub fn copied(&self) -> Result<ExternalMemory> {
         let storage = Storage::allocate(self.bytes())?;
         let _reading = self.storage.read()?;
         if let (Some(from), Some(to)) = (self.storage.ptr(), storage.ptr()) {

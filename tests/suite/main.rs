@@ -47,6 +47,7 @@ mod numbers_in_place;
 mod places;
 mod products;
 mod programs;
+mod pt2;
 mod random_stream;
 mod shape_inplace;
 mod sizes;

@@ -1,8 +1,10 @@
 //! The line of user code that a call came from.
 
 use super::{LINES, LOCAL, set_reason};
+use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::panic::Location;
+use std::sync::Arc;
 
 type Line = &'static Location<'static>;
 
@@ -108,4 +110,33 @@ impl Drop for LinePin {
             l.pinned.set(self.pinned);
         });
     }
+}
+
+thread_local! {
+    static SOURCE: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
+}
+
+/// While it lives, calls count as made from a line of a program that was not written in Rust.
+pub(crate) struct SourceScope {
+    before: Option<Arc<str>>,
+    on_this_thread: PhantomData<*const ()>,
+}
+
+impl SourceScope {
+    pub(crate) fn enter(line: &Arc<str>) -> SourceScope {
+        let before = SOURCE.replace(Some(Arc::clone(line)));
+        SourceScope { before, on_this_thread: PhantomData }
+    }
+}
+
+impl Drop for SourceScope {
+    fn drop(&mut self) {
+        let before = self.before.take();
+        let _ = SOURCE.try_with(|source| source.replace(before));
+    }
+}
+
+/// The line that a [`SourceScope`] of this thread says.
+pub(crate) fn source_line() -> Option<Arc<str>> {
+    SOURCE.with_borrow(Clone::clone)
 }

@@ -4,6 +4,7 @@
 //! cargo run --release -p straightline-conformance -- FILE.jsonl.gz... [--mode eager|compiled|meta|cuda|cuda-compiled] [--op PATTERN] [--json]
 //! cargo run --release -p straightline-conformance -- --training FOLDER
 //! cargo run --release -p straightline-conformance -- --programs FOLDER [--grads]
+//! cargo run --release -p straightline-conformance -- --pt2 FOLDER
 //! ```
 //!
 //! Each case is a call with its arguments and what PyTorch made of it. It is called by the
@@ -16,6 +17,7 @@
 //! `tests/suite/conformance` and `tests/suite/training` run the same code on the files in the
 //! repository.
 
+mod archives;
 #[path = "../../../tests/suite/conformance/case.rs"]
 mod case;
 #[path = "../../../tests/suite/conformance/compare.rs"]
@@ -28,6 +30,8 @@ mod grads;
 mod models;
 #[path = "../../../tests/suite/training/recorded/mod.rs"]
 mod recorded;
+#[path = "../../../tests/suite/pt2/recorded.rs"]
+mod recorded_archives;
 #[path = "../../../tests/suite/conformance/models/mod.rs"]
 mod recorded_models;
 #[path = "../../../tests/suite/conformance/report.rs"]
@@ -49,7 +53,7 @@ use std::process::ExitCode;
 #[derive(Parser)]
 struct Options {
     /// Vectors: JSON lines, compressed by gzip.
-    #[arg(required_unless_present_any = ["training", "programs"])]
+    #[arg(required_unless_present_any = ["training", "programs", "pt2"])]
     files: Vec<PathBuf>,
     /// Follow the recorded trainings of this folder, eagerly and compiled.
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["files", "mode", "grads", "double", "op", "skips", "coverage"])]
@@ -58,6 +62,10 @@ struct Options {
     /// train a step of each, with --op only those whose names contain it.
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["files", "training", "mode", "double", "skips", "coverage"])]
     programs: Option<PathBuf>,
+    /// Run the exported programs of this folder, eagerly and compiled; with --op only those whose names
+    /// contain it.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["files", "training", "programs", "mode", "grads", "double", "skips", "coverage"])]
+    pt2: Option<PathBuf>,
     /// How each case is run.
     #[arg(long, value_enum, default_value_t = Modes::Eager)]
     mode: Modes,
@@ -112,6 +120,9 @@ fn main() -> ExitCode {
     let options = Options::parse();
     if let Some(folder) = &options.training {
         return training::follow(folder, options.json);
+    }
+    if let Some(folder) = &options.pt2 {
+        return archives::follow(folder, &options.op);
     }
     if let Some(folder) = &options.programs {
         return models::follow(folder, &options.op, options.grads, options.json);

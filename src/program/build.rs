@@ -1,0 +1,286 @@
+//! Making a program: names become places, targets what is called, arguments what a schema wants.
+
+use super::body::{Action, Body, Results, Slot, Step, Term};
+use super::coerce::coerce;
+use super::error::ProgramError;
+use super::numbers::NumberOp;
+use crate::dispatch::schema::{Argument, FunctionSchema};
+use crate::dispatch::{self, Value};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use straightline_catalog::schema::OperatorName;
+
+/// An argument of a node, by position or by name.
+#[derive(Clone, Debug)]
+pub(crate) struct Given {
+    /// Empty, or a name of the schema's.
+    pub(crate) name: String,
+    pub(crate) is_keyword: bool,
+    pub(crate) what: GivenTerm,
+}
+
+/// What is given: a value, or a graph.
+#[derive(Clone, Debug)]
+pub(crate) enum GivenTerm {
+    Term(Term),
+    Graph(Arc<Body>),
+}
+
+/// Of a node, what errors say.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) target: &'a str,
+    /// The line of the model.
+    pub(crate) line: Option<&'a str>,
+}
+
+impl Node<'_> {
+    pub(crate) fn error(&self, reason: impl Into<String>) -> ProgramError {
+        ProgramError::Node {
+            node: self.name.to_owned(),
+            target: self.target.to_owned(),
+            reason: reason.into(),
+            line: self.line.map(str::to_owned),
+        }
+    }
+
+    fn site(&self) -> Arc<str> {
+        match self.line {
+            Some(line) => format!("node `{}`, {line}", self.name).into(),
+            None => format!("node `{}`", self.name).into(),
+        }
+    }
+}
+
+/// The targets of a program that are not there, each with how often it is called.
+#[derive(Default, Debug)]
+pub(crate) struct Missing(BTreeMap<String, usize>);
+
+impl Missing {
+    /// # Errors
+    /// There are some.
+    pub(crate) fn check(self) -> Result<(), ProgramError> {
+        match self.0.is_empty() {
+            true => Ok(()),
+            false => Err(ProgramError::Unsupported { targets: self.0.into_iter().collect() }),
+        }
+    }
+}
+
+/// A graph in the making.
+#[derive(Default, Debug)]
+pub(crate) struct BodyBuilder {
+    body: Body,
+    defined: HashMap<String, Slot>,
+}
+
+impl BodyBuilder {
+    /// A place for a value of this name, which calls after this one may read.
+    pub(crate) fn define(&mut self, name: &str) -> Slot {
+        let slot = self.body.names.len() as Slot;
+        self.body.names.push(name.to_owned());
+        self.defined.insert(name.to_owned(), slot);
+        slot
+    }
+
+    /// An input.
+    pub(crate) fn input(&mut self, name: &str) -> Slot {
+        let slot = self.define(name);
+        self.body.inputs.push(slot);
+        slot
+    }
+
+    /// The place of a value.
+    pub(crate) fn slot(&self, name: &str) -> Option<Slot> {
+        self.defined.get(name).copied()
+    }
+
+    /// The graph is done.
+    pub(crate) fn finish(mut self, outputs: Vec<Term>) -> Body {
+        self.body.outputs = outputs;
+        self.body.note_last_uses();
+        self.body
+    }
+
+    /// A call.
+    ///
+    /// # Errors
+    /// Arguments that do not fit. A target that is not there is noted in `missing`.
+    pub(crate) fn call(
+        &mut self,
+        node: Node<'_>,
+        given: Vec<Given>,
+        results: Results,
+        missing: &mut Missing,
+    ) -> Result<(), ProgramError> {
+        let action = match resolve(node, given)? {
+            Some(Resolved { action, operands }) => (action, operands),
+            None => {
+                *missing.0.entry(node.target.to_owned()).or_default() += 1;
+                return Ok(());
+            }
+        };
+        let (action, operands) = action;
+        self.body.steps.push(Step {
+            site: node.site(),
+            name: node.name.to_owned(),
+            target: node.target.to_owned(),
+            action,
+            operands,
+            results,
+            last: Vec::new(),
+        });
+        Ok(())
+    }
+}
+
+struct Resolved {
+    action: Action,
+    operands: Vec<Term>,
+}
+
+/// What a target does with what it is given; `None` if nobody knows it.
+fn resolve(node: Node<'_>, mut given: Vec<Given>) -> Result<Option<Resolved>, ProgramError> {
+    let target = node.target.strip_prefix("torch.ops.").unwrap_or(node.target);
+    let target = match target {
+        "prims.convert_element_type.default" | "prims::convert_element_type" => {
+            // its dtype is positional
+            if let Some(dtype) = given.get_mut(1) {
+                (dtype.name, dtype.is_keyword) = ("dtype".to_owned(), true);
+            }
+            "aten._to_copy.default"
+        }
+        other => other,
+    };
+    if let Some(op) = NumberOp::named(node.target) {
+        let operands = plain(node, given)?;
+        if operands.len() != op.arity() {
+            return Err(node.error(format!(
+                "expected {} arguments, and got {}",
+                op.arity(),
+                operands.len()
+            )));
+        }
+        return Ok(Some(Resolved { action: Action::Number(op), operands }));
+    }
+    if let Some(name) = target.strip_prefix("higher_order.") {
+        return super::higher::resolve(node, name, given)
+            .map(|found| found.map(|(action, operands)| Resolved { action, operands }));
+    }
+    if let Some(check) = check_of(node, target, &given)? {
+        return Ok(Some(check));
+    }
+    let Some(handle) = operator_name(target).and_then(|name| dispatch::find_schema(&name)) else {
+        return Ok(None);
+    };
+    let Some(schema) = handle.schema() else { return Ok(None) };
+    let operands = by_schema(node, schema, given)?;
+    Ok(Some(Resolved { action: Action::Operator(handle, schema), operands }))
+}
+
+/// `aten.add.Tensor` or `aten::add.Tensor`.
+fn operator_name(target: &str) -> Option<OperatorName> {
+    let text = match target.contains("::") {
+        true => target.to_owned(),
+        false => {
+            let (namespace, rest) = target.split_once('.')?;
+            format!("{namespace}::{}", rest.strip_suffix(".default").unwrap_or(rest))
+        }
+    };
+    text.parse().ok()
+}
+
+/// Checks of sizes, which PyTorch makes of `torch._check`.
+fn check_of(
+    node: Node<'_>,
+    target: &str,
+    given: &[Given],
+) -> Result<Option<Resolved>, ProgramError> {
+    let bare = target.replace("::", ".");
+    let int = |name: &str| {
+        given.iter().find(|g| g.name == name).and_then(|g| match &g.what {
+            GivenTerm::Term(Term::Value(Value::Int(n))) => Some(*n),
+            _ => None,
+        })
+    };
+    let action = match bare.trim_end_matches(".default") {
+        "aten._assert_scalar" => {
+            let text = given.get(1).map(|g| &g.what);
+            Action::Check(match text {
+                Some(GivenTerm::Term(Term::Value(Value::String(s)))) => s.clone(),
+                _ => "a condition on sizes does not hold".to_owned(),
+            })
+        }
+        "aten.sym_constrain_range" => Action::Bounds(int("min"), int("max")),
+        "aten.sym_constrain_range_for_size" => Action::Bounds(int("min").or(Some(0)), int("max")),
+        _ => return Ok(None),
+    };
+    let operands = plain(node, given.iter().take(1).cloned().collect())?;
+    Ok(Some(Resolved { action, operands }))
+}
+
+/// Arguments in order, without names and graphs.
+pub(super) fn plain(node: Node<'_>, given: Vec<Given>) -> Result<Vec<Term>, ProgramError> {
+    let term = |g: Given| match g.what {
+        GivenTerm::Term(term) => Ok(term),
+        GivenTerm::Graph(_) => Err(node.error("a graph is given where a value is expected")),
+    };
+    given.into_iter().map(term).collect()
+}
+
+/// The arguments of a schema, in order, with its defaults where nothing is given.
+fn by_schema(
+    node: Node<'_>,
+    schema: &'static FunctionSchema,
+    given: Vec<Given>,
+) -> Result<Vec<Term>, ProgramError> {
+    let mut all: Vec<Option<Term>> = vec![None; schema.args.len()];
+    for (position, g) in given.into_iter().enumerate() {
+        let named = schema.arg_index(&g.name);
+        let at = match (named, g.is_keyword || !g.name.is_empty()) {
+            (Some(at), _) => at,
+            (None, true) if g.is_keyword => {
+                return Err(node.error(format!("the operator has no argument `{}`", g.name)));
+            }
+            // the name that another release of PyTorch had for it
+            _ if position < all.len() => position,
+            _ => {
+                let takes = all.len();
+                return Err(
+                    node.error(format!("the operator takes {takes} arguments, and more are given"))
+                );
+            }
+        };
+        let GivenTerm::Term(term) = g.what else {
+            return Err(node.error(format!("argument `{}` is a graph", schema.args[at].name)));
+        };
+        if all[at].replace(fixed(node, &schema.args[at], term)?).is_some() {
+            return Err(node.error(format!("argument `{}` is given twice", schema.args[at].name)));
+        }
+    }
+    let filled = all.into_iter().zip(&schema.args).map(|(term, arg)| match (term, &arg.default) {
+        (Some(term), _) => Ok(term),
+        (None, Some(default)) => Ok(Term::Value(Value::from_default(default, &arg.ty))),
+        (None, None) => Err(node.error(format!("argument `{}` is missing", arg.name))),
+    });
+    filled.collect()
+}
+
+/// A constant argument as the schema wants it, once for all calls.
+fn fixed(node: Node<'_>, arg: &Argument, term: Term) -> Result<Term, ProgramError> {
+    if !term.is_fixed() {
+        return Ok(term);
+    }
+    let value = coerce(constant(term), &arg.ty)
+        .map_err(|why| node.error(format!("argument `{}`: {why}", arg.name)))?;
+    Ok(Term::Value(value))
+}
+
+fn constant(term: Term) -> Value {
+    match term {
+        Term::Value(value) => value,
+        Term::List(all) => Value::Tuple(all.into_iter().map(constant).collect()),
+        Term::Slot(_) => Value::None,
+    }
+}
