@@ -101,6 +101,7 @@ pub use straightline_catalog::MetaError;
 pub use straightline_catalog::{DType, Device, DeviceType, Layout, MemoryFormat, QScheme, Scalar};
 pub use straightline_derive::TensorTree;
 pub use straightline_passes::ir::graph::Graph;
+pub use tensor::dlpack;
 pub use tensor::{
     BorrowScope, Busy, BusyReason, Element, Generator, Int, Ints, Literal, Number, OptionalInt,
     OptionalTensors, Other, Progression, Sections, Tensor, Tensors, borrows_wait, manual_seed,

@@ -2,6 +2,7 @@
 
 use super::arguments::Arguments;
 use super::explain::{Explanation, VariantExplanation};
+use super::external::Loans;
 use super::flat;
 use super::inner::{Function, Inner};
 use super::options::{CompileEvent, CompileOptions};
@@ -39,6 +40,13 @@ impl<I, O> Compiled<I, O> {
         at: &'static Location<'static>,
     ) -> Compiled<I, O> {
         Compiled(Arc::new(Inner::new(options, function, at)))
+    }
+}
+
+impl<I, O> Compiled<I, O> {
+    /// Arguments over lent memory, between calls.
+    pub(super) fn loans(&self) -> &Loans<I> {
+        &self.0.loans
     }
 }
 

@@ -1,5 +1,6 @@
 //! A compiled function: what it has, and what it records.
 
+use super::external::Loans;
 use super::flat;
 use super::guards::{GuardMiss, Guards};
 use super::options::{CompileEvent, CompileOptions, DynamicSizes};
@@ -36,6 +37,8 @@ pub(super) struct Inner<I, O> {
     /// Calls whose function left tensors in outside state, once. Taken by the call whose turn it
     /// is.
     pub(super) performed: Mutex<Vec<(Guards, I)>>,
+    /// Arguments over lent memory, between calls.
+    pub(super) loans: Loans<I>,
 }
 
 /// A call, or what the rest of a function is given.
@@ -63,6 +66,7 @@ impl<I, O> Inner<I, O> {
             turn: Turn::default(),
             events: Mutex::new(Vec::new()),
             performed: Mutex::new(Vec::new()),
+            loans: Loans::default(),
         }
     }
 }

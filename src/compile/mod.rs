@@ -13,6 +13,7 @@
 //! | `make` | making a variant, or one of the rest of a function: capture, compile |
 //! | `dependent` | functions in parts, at calls whose results have sizes that depend on data |
 //! | `variants` | the list of what serves which calls |
+//! | `external` | calls with memory of others: addresses in place of tensors |
 //! | `dynamic` | dimensions that are marked as varying |
 //! | `capture` | running the function on stand-ins and recording what is dispatched |
 //! | `devices` | which device a function runs on; refuses functions on several |
@@ -44,6 +45,7 @@ mod dependent;
 mod devices;
 mod dynamic;
 mod explain;
+mod external;
 mod externs;
 mod failure;
 mod flat;
@@ -75,7 +77,8 @@ mod variants;
 pub use arguments::{Arguments, TensorFunction};
 pub use compiled::Compiled;
 pub use dynamic::mark_dynamic;
-pub use explain::Explanation;
+pub use explain::{Explanation, SavedExplanation, StepExplanation, VariantExplanation};
+pub use external::{ExternalInput, RowElement};
 pub use function::{compile, compile_with};
 pub use functionalized::{Functionalized, functionalize};
 pub use guards::GuardMiss;

@@ -2,7 +2,7 @@
 
 use super::numbers::NumberOp;
 use crate::dispatch::schema::FunctionSchema;
-use crate::dispatch::{OperatorHandle, Value};
+use crate::dispatch::{Effects, OperatorHandle, Value};
 use std::fmt;
 use std::sync::Arc;
 use straightline_catalog::{DType, DeviceType};
@@ -41,6 +41,8 @@ impl Term {
 pub(crate) enum Results {
     /// All of it into one place: a value, or a tuple of several.
     One(Slot),
+    /// A tuple of all of it into one place, even of a single value.
+    Tuple(Slot),
     /// Each result, or each element of the list that is the only one, into its own; those that nobody
     /// reads into none.
     Each(Vec<Option<Slot>>),
@@ -49,7 +51,7 @@ pub(crate) enum Results {
 impl Results {
     pub(super) fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
         let (one, each) = match self {
-            Results::One(slot) => (Some(*slot), &[][..]),
+            Results::One(slot) | Results::Tuple(slot) => (Some(*slot), &[][..]),
             Results::Each(all) => (None, &all[..]),
         };
         one.into_iter().chain(each.iter().copied().flatten())
@@ -144,6 +146,17 @@ impl Body {
         self.steps.iter().map(|s| 1 + inner(s)).sum()
     }
 
+    /// Whether a call of it draws random numbers.
+    pub(super) fn draws(&self) -> bool {
+        self.steps.iter().any(|step| {
+            let random = match &step.action {
+                Action::Operator(op, _) => op.effects().has(Effects::RANDOM),
+                _ => false,
+            };
+            random || Body::graphs(step).iter().any(|b| b.draws())
+        })
+    }
+
     /// Notes where each value is read last.
     pub(super) fn note_last_uses(&mut self) {
         let mut later = vec![false; self.names.len()];
@@ -170,7 +183,7 @@ impl Body {
         let pad = " ".repeat(indent);
         for step in &self.steps {
             let results: Vec<&str> = match &step.results {
-                Results::One(slot) => vec![self.name(*slot)],
+                Results::One(slot) | Results::Tuple(slot) => vec![self.name(*slot)],
                 Results::Each(all) => all.iter().map(|s| s.map_or("_", |s| self.name(s))).collect(),
             };
             write!(f, "{pad}")?;

@@ -58,6 +58,13 @@ impl Node<'_> {
 pub(crate) struct Missing(BTreeMap<String, usize>);
 
 impl Missing {
+    /// Those of a graph that is given to a call.
+    pub(super) fn add(&mut self, other: &Missing) {
+        for (target, times) in &other.0 {
+            *self.0.entry(target.clone()).or_default() += times;
+        }
+    }
+
     /// # Errors
     /// There are some.
     pub(crate) fn check(self) -> Result<(), ProgramError> {
@@ -78,10 +85,15 @@ pub(crate) struct BodyBuilder {
 impl BodyBuilder {
     /// A place for a value of this name, which calls after this one may read.
     pub(crate) fn define(&mut self, name: &str) -> Slot {
-        let slot = self.body.names.len() as Slot;
-        self.body.names.push(name.to_owned());
+        let slot = self.reserve(name);
         self.defined.insert(name.to_owned(), slot);
         slot
+    }
+
+    /// A place for a value that no other call finds by its name.
+    pub(super) fn reserve(&mut self, name: &str) -> Slot {
+        self.body.names.push(name.to_owned());
+        (self.body.names.len() - 1) as Slot
     }
 
     /// An input.

@@ -1,6 +1,6 @@
 //! What programs take and give.
 
-use crate::compile::{Arguments, TensorTree};
+use crate::compile::{RowElement, TensorTree};
 use crate::dispatch::Value;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
@@ -106,21 +106,6 @@ macro_rules! leaf_from {
         impl From<$t> for Leaf {
             fn from($x: $t) -> Leaf { $leaf }
         }
-
-        /// As one of several arguments of a program.
-        impl Arguments<Leaf> for $t {
-            fn visit<'a>(&'a self, f: &mut dyn FnMut(&'a Tensor)) {
-                TensorTree::visit(self, f);
-            }
-
-            fn matches(&self, other: &Leaf) -> Option<String> {
-                TensorTree::matches(&self.own(), other)
-            }
-
-            fn own(&self) -> Leaf {
-                self.clone().into()
-            }
-        }
     )*};
 }
 leaf_from! {
@@ -130,24 +115,37 @@ leaf_from! {
     f64: x => Leaf::Float(x);
     bool: b => Leaf::Bool(b);
     String: s => Leaf::Str(s);
+    &str: s => Leaf::Str(s.to_owned());
 }
 
-/// A reference to a tensor, as one of several arguments of a program.
-impl Arguments<Leaf> for &Tensor {
-    #[inline]
-    fn visit<'a>(&'a self, f: &mut dyn FnMut(&'a Tensor)) {
-        f(self);
+impl RowElement for Leaf {
+    fn from_tensor(t: Tensor) -> Leaf {
+        Leaf::Tensor(t)
     }
 
-    #[inline]
-    fn matches(&self, other: &Leaf) -> Option<String> {
-        match other {
-            Leaf::Tensor(_) => None,
-            other => TensorTree::matches(&self.own(), other),
+    fn into_tensor(self) -> std::result::Result<Tensor, Leaf> {
+        match self {
+            Leaf::Tensor(t) => Ok(t),
+            other => Err(other),
         }
     }
 
-    fn own(&self) -> Leaf {
-        Leaf::Tensor((*self).clone())
+    fn as_tensor(&self) -> Option<&Tensor> {
+        match self {
+            Leaf::Tensor(t) => Some(t),
+            _ => None,
+        }
+    }
+}
+
+impl From<&Tensor> for Leaf {
+    fn from(t: &Tensor) -> Leaf {
+        Leaf::Tensor(t.clone())
+    }
+}
+
+impl From<&Leaf> for Leaf {
+    fn from(leaf: &Leaf) -> Leaf {
+        leaf.clone()
     }
 }

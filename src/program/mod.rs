@@ -12,6 +12,7 @@
 //! | `spec` | what a program says about inputs, symbols, weights, results; checks of a call |
 //! | `body` | graphs: steps, places for values |
 //! | `build` | names to places, targets to what is called, arguments by schema |
+//! | `builder` | programs that are put together call by call |
 //! | `higher` | calls that are given graphs |
 //! | `numbers` | arithmetic on sizes between calls |
 //! | `coerce` | values as a schema wants them |
@@ -21,6 +22,7 @@
 
 mod body;
 mod build;
+mod builder;
 mod coerce;
 mod error;
 mod higher;
@@ -30,14 +32,15 @@ mod run;
 mod spec;
 mod writes;
 
-pub(crate) use body::{Body, Results, Slot, Term};
+pub(crate) use body::{Body, Results, Slot, Term as BodyTerm};
 pub(crate) use build::{BodyBuilder, Given, GivenTerm, Missing, Node};
+pub use builder::{GraphBuilder, ProgramBuilder, ProgramCall, ProgramGraph, Term, ValueId};
 pub use error::ProgramError;
 pub use leaf::Leaf;
 pub use spec::{Input, InputKind, Output, Place, Size, Symbol, Weight, WeightKind};
 
 use crate::autograd;
-use crate::compile::{Arguments, CompileOptions, Compiled, compile_with};
+use crate::compile::{CompileOptions, Compiled, compile_with};
 use crate::dispatch::Value;
 use crate::error::Result;
 use std::fmt;
@@ -81,7 +84,19 @@ pub(crate) struct Parts {
     pub(crate) fates: Vec<Fate>,
     pub(crate) body: Body,
     /// How the caller's arguments and results nest, as PyTorch writes it.
-    pub(crate) trees: Option<(String, String)>,
+    pub(crate) trees: Option<Trees>,
+}
+
+/// How the caller's arguments and results nest: the texts of PyTorch's `TreeSpec`s, which are JSON, and
+/// the names of the arguments.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Trees {
+    /// Of the positional arguments and those by name.
+    pub inputs: String,
+    /// Of the results.
+    pub outputs: String,
+    /// The names of the arguments, those by position first.
+    pub names: Vec<String>,
 }
 
 /// A graph of operator calls with its weights.
@@ -143,9 +158,47 @@ impl Program {
         self.0.body.calls()
     }
 
-    /// How arguments and results nest: the texts of PyTorch's `TreeSpec`s, if the file has them.
-    pub fn trees(&self) -> Option<(&str, &str)> {
-        self.0.trees.as_ref().map(|(i, o)| (i.as_str(), o.as_str()))
+    /// For each result the input that it is, if it is one: the very tensor, not a view of it.
+    pub fn returned_inputs(&self) -> Vec<Option<usize>> {
+        let parts = &*self.0;
+        let results =
+            parts.body.outputs.iter().zip(&parts.fates).filter(|(_, f)| **f == Fate::Result);
+        let source = |term: &BodyTerm| {
+            let BodyTerm::Slot(slot) = term else { return None };
+            let at = parts.body.inputs.iter().position(|s| s == slot)?;
+            match parts.sources.get(at)? {
+                Source::User(at) => Some(*at),
+                _ => None,
+            }
+        };
+        results.map(|(term, _)| source(term)).collect()
+    }
+
+    /// The inputs that a call may write, by position: those of in-place operators, and those whose new
+    /// values are among what the graph returns.
+    pub fn written_inputs(&self) -> Vec<usize> {
+        let parts = &*self.0;
+        let user = |at: usize| match parts.sources.get(at) {
+            Some(Source::User(at)) => Some(*at),
+            _ => None,
+        };
+        let mut all: std::collections::BTreeSet<usize> =
+            parts.body.written_inputs().into_iter().filter_map(user).collect();
+        all.extend(parts.fates.iter().filter_map(|f| match f {
+            Fate::User(at) => Some(*at),
+            _ => None,
+        }));
+        all.into_iter().collect()
+    }
+
+    /// Whether it draws random numbers.
+    pub fn draws_random_numbers(&self) -> bool {
+        self.0.body.draws()
+    }
+
+    /// How arguments and results nest, if the file says so.
+    pub fn trees(&self) -> Option<&Trees> {
+        self.0.trees.as_ref()
     }
 
     /// Runs it eagerly: a call of the dispatcher for each call of the graph.
@@ -155,17 +208,19 @@ impl Program {
     /// takes, and those of its operators, with the node and, if the file has it, the line of the
     /// model ([`Error::source_line`](crate::Error::source_line)).
     #[track_caller]
-    pub fn run(&self, inputs: impl Arguments<Vec<Leaf>>) -> Result<Vec<Leaf>> {
+    pub fn run(&self, inputs: impl IntoIterator<Item: Into<Leaf>>) -> Result<Vec<Leaf>> {
         let at = std::panic::Location::caller();
-        inputs.with(|inputs| self.run_leaves(inputs)).map_err(|e| e.with_location(at))
+        let inputs: Vec<Leaf> = inputs.into_iter().map(Into::into).collect();
+        self.run_leaves(&inputs).map_err(|e| e.with_location(at))
     }
 
     /// The program as a compiled function, which has the code of every set of sizes that it has met;
     /// weights are closed over. The first call with new sizes checks these and compiles.
     #[track_caller]
-    pub fn compile(&self, options: CompileOptions) -> Compiled<Vec<Leaf>, Vec<Leaf>> {
+    pub fn compile(&self, options: CompileOptions) -> CompiledProgram {
         let program = self.clone();
-        compile_with(options, move |inputs: &[Leaf]| program.run_leaves(inputs))
+        let compiled = compile_with(options, move |inputs: &[Leaf]| program.run_leaves(inputs));
+        CompiledProgram { compiled, program: self.clone() }
     }
 
     fn run_leaves(&self, inputs: &[Leaf]) -> Result<Vec<Leaf>> {
@@ -187,6 +242,40 @@ impl Program {
             }
         }
         Ok(results)
+    }
+}
+
+/// A [`Program`] that is compiled: a [`Compiled`] function of its leaves, with all that belongs to
+/// those (`explain()`, `events()`, `call_external()`).
+///
+/// `Send + Sync`: any number of threads may call it at once.
+#[derive(Clone, Debug)]
+pub struct CompiledProgram {
+    compiled: Compiled<Vec<Leaf>, Vec<Leaf>>,
+    program: Program,
+}
+
+impl CompiledProgram {
+    /// Calls it with tensors, or with leaves where it takes others.
+    ///
+    /// # Errors
+    /// As [`Program::run`] and [`Compiled::call`].
+    pub fn call(&self, inputs: impl IntoIterator<Item: Into<Leaf>>) -> Result<Vec<Leaf>> {
+        let inputs: Vec<Leaf> = inputs.into_iter().map(Into::into).collect();
+        self.compiled.call(&inputs)
+    }
+
+    /// What is compiled.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+}
+
+impl std::ops::Deref for CompiledProgram {
+    type Target = Compiled<Vec<Leaf>, Vec<Leaf>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.compiled
     }
 }
 

@@ -104,6 +104,7 @@ impl Step {
                     _ => Value::Tuple(results),
                 };
             }
+            Results::Tuple(slot) => values[*slot as usize] = Value::Tuple(results),
             Results::Each(slots) => {
                 // the only result may be a list, which the slots are the elements of
                 let lists = |v: &Value| {

@@ -6,7 +6,8 @@ use super::schema::{
 };
 use crate::dispatch::Value;
 use crate::program::{
-    Body, BodyBuilder, Given, GivenTerm, Missing, Node as Site, ProgramError, Results, Slot, Term,
+    Body, BodyBuilder, BodyTerm as Term, Given, GivenTerm, Missing, Node as Site, ProgramError,
+    Results, Slot,
 };
 use std::sync::Arc;
 use straightline_catalog::Device;

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::files::archive::Archive;
 use crate::program::{
     Fate, Input, InputKind, Leaf, Missing, Output, Parts, Program, ProgramError, Size, Source,
-    Symbol, Weight, WeightKind,
+    Symbol, Trees, Weight, WeightKind,
 };
 use crate::tensor::watcher;
 use std::collections::{BTreeMap, BTreeSet};
@@ -261,7 +261,11 @@ fn program(
         sources,
         fates,
         body,
-        trees: trees.map(|s| (s.in_spec.clone(), s.out_spec.clone())),
+        trees: trees.map(|s| Trees {
+            inputs: s.in_spec.clone(),
+            outputs: s.out_spec.clone(),
+            names: s.forward_arg_names.clone().unwrap_or_default(),
+        }),
     }))
 }
 

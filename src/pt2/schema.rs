@@ -55,6 +55,8 @@ pub(super) struct ModuleCall {
 pub(super) struct ModuleSignature {
     pub(super) in_spec: String,
     pub(super) out_spec: String,
+    #[serde(default)]
+    pub(super) forward_arg_names: Option<Vec<String>>,
 }
 
 #[derive(Deserialize, Debug)]

@@ -134,6 +134,17 @@ impl Borrow {
         self.home_readers.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Adds a reader to a state that nobody else has. It is in no list of readers, so that nobody may
+    /// wait for it to write.
+    pub(crate) fn enter_unnoted(&self) {
+        self.word.fetch_add(1, Ordering::Acquire);
+    }
+
+    /// Takes that reader away.
+    pub(crate) fn leave_unnoted(&self) {
+        self.leave(1);
+    }
+
     /// Whether this thread made the state.
     #[inline]
     pub(crate) fn is_made_by(&self, me: ThreadToken) -> bool {

@@ -52,7 +52,10 @@ struct ReadOnly {
 #[cold]
 pub(super) fn read_only(storage: &Storage) -> Error {
     let keeper = storage.keeper().and_then(|k| k.downcast_ref::<ReadOnly>());
-    let memory = keeper.map_or_else(|| "memory of others".to_owned(), |k| k.name.clone());
+    let memory = match keeper {
+        Some(keeper) => keeper.name.clone(),
+        None => "memory that was passed as read only".to_owned(),
+    };
     Error::new(ErrorKind::ReadOnly { memory })
 }
 
@@ -227,7 +230,7 @@ impl fmt::Debug for ExternalMemory {
 }
 
 /// What kernels ask of the address of an element.
-fn alignment(dtype: DType) -> usize {
+pub(super) fn alignment(dtype: DType) -> usize {
     match dtype {
         DType::C64 => 4,
         DType::C128 => 8,
@@ -358,6 +361,52 @@ impl Tensor {
             return Ok(External { tensor, copied: false });
         }
         Ok(External { tensor: tensor.own_copy()?, copied: true })
+    }
+
+    /// Another tensor over the same memory, which counts as nobody else's: [`Tensor::into_external`] hands
+    /// it out without a copy, although this crate goes on using the memory.
+    ///
+    /// # Errors
+    /// As [`Tensor::into_external`].
+    ///
+    /// # Safety
+    ///
+    /// Who gets the memory does not write it while a call of this crate uses a tensor over it, nor reads
+    /// it while a call writes one.
+    ///
+    /// ```
+    /// use straightline::tensor;
+    /// let x = tensor([1.0, 2.0])?;
+    /// // SAFETY: no call runs meanwhile.
+    /// let shared = unsafe { x.share_external() }?.into_external()?;
+    /// unsafe { shared.data().cast::<f32>().write(5.0) };
+    /// assert_eq!(x.to_vec::<f32>()?, [5.0, 2.0]);
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    #[track_caller]
+    pub unsafe fn share_external(&self) -> Result<Tensor> {
+        let at = std::panic::Location::caller();
+        watcher::check_read(self, "share_external()", Some(at))?;
+        let tensor = if self.has_math_bits() { self.resolved()? } else { self.clone() };
+        tensor.check_has_data("share_external()")?;
+        let (storage, data) = (tensor.storage().clone(), tensor.address());
+        let bytes = layout::storage_bytes(self.dtype().size(), tensor.sizes(), tensor.strides(), 0);
+        let (sizes, strides) = (tensor.sizes().to_vec(), tensor.strides().to_vec());
+        let (dtype, read_only) = (tensor.dtype(), storage.is_read_only());
+        drop(tensor);
+        // SAFETY: the storage keeps its memory, and lives as long as this; the caller's contract.
+        let memory = unsafe {
+            match read_only {
+                true => ExternalMemory::read_only(
+                    data,
+                    bytes,
+                    "memory that is shared",
+                    Box::new(storage),
+                ),
+                false => ExternalMemory::new(data, bytes, Box::new(storage)),
+            }
+        }?;
+        memory.tensor(dtype, &sizes, &strides, 0)
     }
 
     /// A copy in memory of its own, with the same strides if these are dense.

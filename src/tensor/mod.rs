@@ -13,7 +13,9 @@
 //! | `inference` | tensors made in inference mode |
 //! | `node` | the nodes of the graph that gradients flow through |
 //! | `access` | taking operands for the length of a kernel call |
+//! | `dlpack` | tensors from and to other libraries |
 //! | `external` | tensors over memory of others, and tensors handed out |
+//! | `lent` | tensors whose memory is lent for a call |
 //! | `factory` | tensors from data, and data from tensors |
 //! | `methods` | the hand-written part of `Tensor`'s interface; operators add the rest |
 //! | `opaque` | tensors with a payload instead of memory |
@@ -39,6 +41,7 @@ pub(crate) mod access;
 mod borrow;
 mod busy;
 mod counted;
+pub mod dlpack;
 mod element;
 mod elements;
 mod external;
@@ -52,6 +55,7 @@ pub(crate) mod inference;
 pub(crate) mod ints;
 mod kind;
 pub(crate) mod launch;
+mod lent;
 pub(crate) mod literal;
 mod math_bits;
 pub(crate) mod node;
@@ -77,6 +81,7 @@ pub use element::Element;
 pub use external::{External, ExternalMemory};
 pub use generator::{Generator, manual_seed};
 pub use ints::{Int, Ints, OptionalInt, Sections};
+pub use lent::RawTensor;
 pub use literal::{Literal, Number, Progression, tensor};
 pub use opaque::OpaqueBuilder;
 pub use other::Other;

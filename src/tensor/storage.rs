@@ -57,6 +57,8 @@ pub(super) struct Inner {
 const VERSION: u32 = 48;
 /// In `version`: nobody may write the memory.
 const READ_ONLY: u64 = 1 << 63;
+/// In `version`: that is so for good, and its owner has a name for it.
+const NAMED: u64 = 1 << 62;
 
 // SAFETY: `data` points into memory that the storage owns; who uses it holds a guard. `block` is
 // used as its comment says.
@@ -68,7 +70,8 @@ impl InCell for Inner {
     /// The bytes of the block that holds state and data, or 0 for a cell with the state alone.
     #[inline(always)]
     fn extent(&self) -> usize {
-        let before_growth = (self.version.load(Ordering::Relaxed) & !READ_ONLY) >> VERSION;
+        let before_growth =
+            (self.version.load(Ordering::Relaxed) & !(READ_ONLY | NAMED)) >> VERSION;
         // SAFETY: the value is being dropped, so nobody else uses it.
         let own_block = unsafe { (*self.block.get()).is_some() };
         if before_growth != 0 {
@@ -176,6 +179,29 @@ impl Storage {
         Ok(storage)
     }
 
+    /// Makes the memory of a fresh [`Storage::lend`] read only, until [`Storage::end_read_only`].
+    pub(super) fn begin_read_only(&self) {
+        self.0.version.fetch_or(READ_ONLY, Ordering::Relaxed);
+        self.0.borrow.enter_unnoted();
+    }
+
+    /// Ends it: there is no loan any more.
+    pub(super) fn end_read_only(&self) {
+        self.0.borrow.leave_unnoted();
+        self.0.version.fetch_and(!READ_ONLY, Ordering::Relaxed);
+    }
+
+    /// Other memory of the same size, for a [`Storage::lend`] whose loan has ended. Counts as a write.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else has the storage; `data` is as that wants it.
+    pub(super) unsafe fn lend_again(&self, data: NonNull<u8>) {
+        self.0.data.store(data.as_ptr(), Ordering::Relaxed);
+        let version = self.0.version.load(Ordering::Relaxed);
+        self.0.version.store(version + 1, Ordering::Relaxed);
+    }
+
     /// Ends a [`Storage::lend`], whose guards are gone: if anybody has kept the storage, it gets
     /// memory of its own with the same bytes.
     pub(crate) fn reclaim(self) -> bool {
@@ -222,7 +248,7 @@ impl Storage {
     ) -> Result<Storage> {
         let storage = Storage::with(bytes, data.as_ptr(), Some(Block::foreign(owner)))?;
         if read_only {
-            storage.0.version.store(READ_ONLY, Ordering::Relaxed);
+            storage.0.version.store(READ_ONLY | NAMED, Ordering::Relaxed);
             storage.0.borrow.read_for_good();
         }
         Ok(storage)
@@ -234,10 +260,9 @@ impl Storage {
         self.0.version.load(Ordering::Relaxed) & READ_ONLY != 0
     }
 
-    /// What keeps memory of others: asked of storages that nobody can take exclusively, whose
-    /// memory stays what it is.
+    /// What keeps memory of others that is read only for good.
     pub(super) fn keeper(&self) -> Option<&(dyn Any + Send + Sync)> {
-        if !self.is_read_only() {
+        if self.0.version.load(Ordering::Relaxed) & NAMED == 0 {
             return None;
         }
         // SAFETY: the block is replaced only under exclusive access, which is never given here.

@@ -1,0 +1,86 @@
+//! `straightline._native`: what the Python package is made of.
+//!
+//! | file | what |
+//! |---|---|
+//! | `exchange` | DLPack's table of C functions |
+//! | `arrays` | objects of Python's as arguments, results as objects |
+//! | `tensor` | `straightline.Tensor` |
+//! | `tree` | nested arguments and results |
+//! | `program` | programs; building them from graphs |
+//! | `call` | compiled programs as callables |
+//! | `explain` | explanations |
+//! | `errors` | errors as exceptions |
+//!
+//! The crate uses the public interface of `straightline` alone. `straightline/torch_backend.py` is the
+//! only file of the package that imports PyTorch.
+#![allow(missing_docs, reason = "Python's documentation is in `_native.pyi`")]
+
+mod arrays;
+mod call;
+mod errors;
+mod exchange;
+mod explain;
+mod program;
+mod tensor;
+mod tree;
+
+use pyo3::prelude::*;
+
+#[pymodule(gil_used = false)]
+mod _native {
+    use crate::errors::OrRaise;
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::call::{PyCompiled, PyCompiledGraph};
+    #[pymodule_export]
+    use crate::explain::PyExplanation;
+    #[pymodule_export]
+    use crate::program::{PyBuilder, PyGraph, PyProgram, PyRef};
+    #[pymodule_export]
+    use crate::tensor::PyTensor;
+
+    /// The version of the package.
+    #[pyfunction]
+    fn version() -> &'static str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    /// Seeds the random numbers of programs.
+    #[pyfunction]
+    fn manual_seed(seed: u64) {
+        straightline::manual_seed(seed);
+    }
+
+    /// The state of the random numbers of programs, as PyTorch's generator of the CPU has it.
+    #[pyfunction]
+    fn rng_state(py: Python<'_>) -> PyResult<crate::tensor::PyTensor> {
+        let tensor = straightline::Generator::default_cpu().state().or_raise(py)?;
+        Ok(crate::tensor::PyTensor { tensor })
+    }
+
+    /// Sets it.
+    #[pyfunction]
+    fn set_rng_state(state: &Bound<'_, PyAny>) -> PyResult<()> {
+        let tensor = crate::arrays::tensor(state, &mut None)?;
+        straightline::Generator::default_cpu().set_state(&tensor).or_raise(state.py())
+    }
+
+    /// How many threads a call may use.
+    #[pyfunction]
+    fn num_threads() -> usize {
+        straightline::num_threads()
+    }
+
+    /// Sets how many threads a call may use.
+    #[pyfunction]
+    fn set_num_threads(threads: usize) {
+        straightline::set_num_threads(threads);
+    }
+
+    /// Whether an operator of this name is there.
+    #[pyfunction]
+    fn has_operator(name: &str) -> bool {
+        straightline::dispatch::operator(name).is_ok()
+    }
+}
