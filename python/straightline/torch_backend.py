@@ -102,9 +102,9 @@ def explanations(compiled=None):
 class _Boxed:
     """A compiled graph, called with one list, which it empties; falls back to PyTorch's kernels."""
 
-    _boxed_call = True
-
     def __init__(self, gm, compiled, random, fallback):
+        # of the instance: what PyTorch wraps around a backward graph copies `__dict__`
+        self._boxed_call = True
         self._gm = gm
         self._compiled = compiled
         self._random = random
