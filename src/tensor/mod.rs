@@ -70,6 +70,7 @@ mod shape;
 pub(crate) mod storage;
 pub(crate) mod tangent;
 mod tensors;
+mod together;
 mod waiting;
 #[cfg(test)]
 mod waiting_tests;
