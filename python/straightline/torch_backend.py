@@ -282,10 +282,22 @@ def _is_read(view, views):
 # where a call that is given graphs has the operands to which others can be added; the rest of its
 # arguments where it has no list of them
 _OPERANDS = {"cond": 3, "while_loop": 3, "map": 2, "map_impl": 2, "scan": 3}
+_SCOPES = {
+    "hints_wrapper",
+    "invoke_subgraph",
+    "tag_activation_checkpoint",
+    "wrap",
+    "wrap_with_autocast",
+    "wrap_with_set_grad_enabled",
+}
 
 
 def _with_graphs(target, args, builder, constant):
     """The arguments of a call that is given graphs: their constants become operands."""
+    name = target.removeprefix("higher_order.")
+    if name not in _OPERANDS and name not in _SCOPES:
+        ops = [f" of `{_target(a)}`" for a in args if isinstance(a, torch._ops.OpOverload)]
+        raise NotImplementedError(f"`{target}`{''.join(ops)} is not supported")
     graphs = [a for a in args if isinstance(a, torch.fx.GraphModule)]
     held = {}
     for gm in graphs:
@@ -293,7 +305,7 @@ def _with_graphs(target, args, builder, constant):
     extra = [constant(name, tensor) for name, tensor in held.values()]
     args = [_graph(a, held) if isinstance(a, torch.fx.GraphModule) else a for a in args]
     if extra:
-        at = _OPERANDS.get(target.removeprefix("higher_order."))
+        at = _OPERANDS.get(name)
         if at is None:
             return [*args, *extra]
         while len(args) <= at:

@@ -432,6 +432,20 @@ def test_fallback():
         compiled(f, options={"fallback": "error"})(x)
 
 
+def test_calls_of_higher_order_that_are_not_there_are_named():
+    x = torch.randn(4, requires_grad=True)
+
+    def f(x):
+        again = lambda x: torch.nn.functional.dropout(x.sin()).exp()
+        return torch.utils.checkpoint.checkpoint(again, x, use_reentrant=False)
+
+    torch.manual_seed(1)
+    expected = torch.autograd.grad(f(x).sum(), x)
+    torch.manual_seed(1)
+    with pytest.warns(FallbackWarning, match="rng_state` of `aten::native_dropout"):
+        same(torch.autograd.grad(compiled(f)(x).sum(), x), expected)
+
+
 def test_unknown_options_and_modes_are_refused():
     f = lambda x: x + 1
     for kwargs, says in [

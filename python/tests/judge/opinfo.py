@@ -10,7 +10,8 @@ is counted as skipped.
 
 Operators run in a worker process, which is replaced where it dies or takes too long. Results are
 written line by line, and a second run with the same file goes on where the first ended. ``--shard 0/4``
-takes a quarter of the operators. ``--report`` prints what is in a file.
+takes a quarter of the operators. ``--report`` prints what is in a file. ``--modules`` takes PyTorch's
+modules in place of its operators.
 
 | verdict | meaning |
 |---|---|
@@ -332,7 +333,11 @@ def _first_line(e, lines=1):
 # one operator
 
 
-def operators():
+def operators(of_modules=False):
+    if of_modules:
+        from modules import modules
+
+        return modules()
     from torch.testing._internal.common_methods_invocations import op_db
 
     return op_db
@@ -359,17 +364,19 @@ def judge_operator(op, dtype, samples, *, grad=False, **settings):
     fn = op.op if free is None else lambda *args, **kwargs: free(op.op(*args, **kwargs))
     torch.manual_seed(0)
     verdicts = []
-    try:
-        found = list(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=grad), samples))
-    except Exception as e:
-        return [["skipped", f"no samples: {_first_line(e)}"]]
-    for sample in found:
+    found = itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=grad), samples)
+    while True:
+        try:
+            sample = next(found, None)
+        except Exception as e:
+            return [*verdicts, ["skipped", f"no samples: {_first_line(e)}"]]
+        if sample is None:
+            return verdicts
         args = (sample.input, *sample.args)
         verdicts.append(list(judge(fn, args, sample.kwargs, **settings)))
-    return verdicts
 
 
-def work():
+def work(of_modules):
     """Answers lines of JSON, each an operator, a dtype and how many samples."""
     import logging
 
@@ -379,7 +386,7 @@ def work():
     torch.set_num_threads(1)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    all_operators = operators()
+    all_operators = operators(of_modules)
     for line in sys.stdin:
         at, dtype, samples, settings = json.loads(line)
         try:
@@ -395,15 +402,16 @@ def work():
 
 
 class _Worker:
-    def __init__(self, log):
+    def __init__(self, log, of_modules):
         self.log = log
+        self.arguments = ["--worker", *(["--modules"] if of_modules else [])]
         self.process = None
 
     def ask(self, question, seconds):
         """The answer; the verdict where there is none."""
         if self.process is None or self.process.poll() is not None:
             self.process = subprocess.Popen(
-                [sys.executable, os.path.abspath(__file__), "--worker"],
+                [sys.executable, os.path.abspath(__file__), *self.arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self.log,
@@ -434,7 +442,7 @@ class _Worker:
 
 
 def run_all(options):
-    names = [name_of(op) for op in operators()]
+    names = [name_of(op) for op in operators(options.modules)]
     shard, shards = (int(n) for n in options.shard.split("/"))
     settings = {n: getattr(options, n) for n in ("grad", "dynamo", "dynamic", "permuted")}
     done = set()
@@ -453,7 +461,7 @@ def run_all(options):
 
     def run():
         with open(options.log or os.devnull, "a") as log:
-            worker = _Worker(log)
+            worker = _Worker(log, options.modules)
             while True:
                 with lock:
                     step = next(position, None)
@@ -510,6 +518,7 @@ def main():
     p.add_argument("--seconds", type=float, default=120, help="for one operator and dtype")
     p.add_argument("--processes", type=int, default=1)
     p.add_argument("--grad", action="store_true", help="gradients too")
+    p.add_argument("--modules", action="store_true", help="PyTorch's database of modules instead")
     p.add_argument("--dynamo", action="store_true", help="through torch.compile")
     p.add_argument("--dynamic", action="store_true", help="with symbolic sizes")
     p.add_argument("--permuted", action="store_true", help="inputs with permuted strides")
@@ -518,7 +527,7 @@ def main():
     p.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = p.parse_args()
     if options.worker:
-        work()
+        work(options.modules)
     elif options.report:
         report(options.out, options.verbose)
     else:
