@@ -85,7 +85,7 @@ mod tests {
         let all: Vec<&[i64]> = out.iter().map(|o| o.strides()).collect();
         assert_eq!(all, [&[3, 1][..], &[1, 3], &[3, 1], &[1]]);
         assert_eq!((out[0].data(), out[1].data()), (at.wrapping_add(4), at));
-        let conjugate = Tensor::from_vec(vec![straightline_catalog::c64(1.0, 2.0); 6], [2, 3]);
+        let conjugate = Tensor::from_vec(vec![num_complex::Complex::new(1f32, 2.0); 6], [2, 3]);
         let conjugate = conjugate.unwrap().t().unwrap().conj().unwrap().into_external().unwrap();
         assert_eq!(conjugate.strides(), [1, 3]);
         let back: Vec<Tensor> = out.into_iter().map(|o| o.into_tensor()).collect();
