@@ -188,7 +188,8 @@ class Browser:
         pathlib.Path(path).write_bytes(base64.b64decode(made["data"]))
 
     def close(self):
-        self.process.terminate()
+        self.session = None
+        self.call("Browser.close")
         self.process.wait()
 
 
@@ -225,7 +226,7 @@ def main():
     if given.shots:
         given.shots.mkdir(parents=True, exist_ok=True)
     failed = 0
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         browser = Browser(chromium, os.path.join(folder, "profile"))
         for workload in given.workloads:
             page = os.path.join(folder, "page.html")

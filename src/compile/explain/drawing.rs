@@ -9,6 +9,8 @@ use std::fmt::Write;
 
 /// A value that is read so many layers below is not drawn as a line, but named where it is read.
 const FAR: usize = 12;
+/// The same of what the function is given.
+const FAR_OF_GIVEN: usize = 3;
 /// The width of a character, and what is around the text of a box.
 const CHARACTER: f64 = 6.7;
 const AROUND: f64 = 16.0;
@@ -63,6 +65,8 @@ struct Drawn {
 #[derive(Default)]
 struct Boxes {
     all: Vec<Drawn>,
+    /// What does not depend on the arguments: it is drawn where it is used.
+    low: Vec<bool>,
     edges: Vec<(usize, usize)>,
     values: Vec<Operand>,
 }
@@ -73,18 +77,28 @@ fn boxes(graph: &GraphExplanation) -> Boxes {
         node.inputs.iter().map(|of| (of.node, to)).collect()
     };
     let all: Vec<(usize, usize)> = nodes.iter().enumerate().flat_map(reads).collect();
-    let ranks = ranks(nodes.len(), &all);
+    let mut low = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        let reads = |of: &Operand| low.get(of.node) != Some(&false);
+        low.push(node.role != NodeRole::Input && node.inputs.iter().all(reads));
+    }
+    let ranks = ranks(&low, &all);
     let mut boxes = Boxes::default();
     let mut own = vec![0; nodes.len()];
     for (at, node) in nodes.iter().enumerate() {
         let mut sources: Vec<(usize, Operand)> = Vec::new();
         let mut far: HashMap<(usize, usize), usize> = HashMap::new();
         for of in node.inputs.iter().filter(|of| of.node < at) {
-            let source = if ranks[at].saturating_sub(ranks[of.node]) <= FAR {
+            let far_off = match nodes[of.node].role {
+                NodeRole::Call => FAR,
+                _ => FAR_OF_GIVEN,
+            };
+            let source = if ranks[at].saturating_sub(ranks[of.node]) <= far_off {
                 own[of.node]
             } else {
                 *far.entry((of.node, of.result)).or_insert_with(|| {
                     boxes.all.push(Drawn { node: of.node, stands_for: Some(of.result) });
+                    boxes.low.push(true);
                     boxes.all.len() - 1
                 })
             };
@@ -95,6 +109,7 @@ fn boxes(graph: &GraphExplanation) -> Boxes {
         }
         own[at] = boxes.all.len();
         boxes.all.push(Drawn { node: at, stands_for: None });
+        boxes.low.push(low[at]);
         for (from, value) in sources {
             boxes.edges.push((from, own[at]));
             boxes.values.push(value);
@@ -168,7 +183,7 @@ pub(super) fn draw(m: &mut Markup, plan: PlanView<'_>) {
         (longest as f64 * CHARACTER + AROUND).ceil()
     };
     let widths: Vec<f64> = texts.iter().map(width).collect();
-    let sketch = Sketch { widths, edges: boxes.edges };
+    let sketch = Sketch { widths, low: boxes.low, edges: boxes.edges };
     let Layout { corners, paths, width, height } = layout(&sketch);
     let (width, height) = (width.ceil(), height.ceil());
     let of = format!("the graph, {} nodes", nodes.len());
@@ -240,7 +255,10 @@ fn draw_box(
         m.leaf("title", &[], title);
         m.empty("rect", &[("width", &width), ("height", &HEIGHT), ("rx", &round)]);
         let middle = width / 2.0;
-        m.leaf("text", &[("x", &middle), ("y", &14)], first);
-        m.leaf("text", &[("x", &middle), ("y", &27), ("class", &"sl-shape")], second);
+        let line = if second.is_empty() { 21 } else { 14 };
+        m.leaf("text", &[("x", &middle), ("y", &line)], first);
+        if !second.is_empty() {
+            m.leaf("text", &[("x", &middle), ("y", &27), ("class", &"sl-shape")], second);
+        }
     });
 }

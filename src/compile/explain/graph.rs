@@ -116,6 +116,9 @@ impl GraphExplanation {
                     matches!(schedule.steps.get(step), Some(Step::Extern(e)) if product(e))
                 };
                 node.step = one.filter(|step| same && folds(*step));
+                if node.step.is_some() {
+                    node.reason = "folded into the runtime kernel of this step".to_string();
+                }
             }
             let (step, inputs) = (node.step, node.inputs.clone());
             inputs.iter().for_each(|of| steps[of.node].push(step));

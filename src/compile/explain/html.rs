@@ -2,7 +2,7 @@
 
 use super::drawing::PlanView;
 use super::markup::Markup;
-use super::steps::{bar, bytes, plan, saved, table, time};
+use super::steps::{bar, bytes, plan, saved, time};
 use super::{Explanation, VariantExplanation};
 use crate::compile::options::CompileEvent;
 use std::fmt::Display;
@@ -268,7 +268,7 @@ fn own_code(m: &mut Markup, v: &VariantExplanation) {
 fn passes(m: &mut Markup, v: &VariantExplanation) {
     m.leaf("h3", &[], "Passes");
     let largest = v.timings.iter().map(|t| t.1).max().unwrap_or_default();
-    m.element("div", &[("class", &"sl-passes")], |m| {
+    m.element("div", &[("class", &"sl-bars")], |m| {
         for (name, took) in &v.timings {
             m.leaf("span", &[], name);
             m.leaf("span", &[("class", &"sl-n")], time(*took));
@@ -287,15 +287,11 @@ fn rewrites(m: &mut Markup, v: &VariantExplanation) {
         return;
     }
     let largest = v.rewrites.iter().map(|r| r.1).max().unwrap_or_default();
-    table(m, &["times", "", "rule"], |m| {
+    m.element("div", &[("class", &"sl-bars")], |m| {
         for (rule, times) in &v.rewrites {
-            m.element("tr", &[], |m| {
-                m.leaf("td", &[("class", &"sl-n")], times);
-                m.element("td", &[("class", &"sl-took")], |m| {
-                    bar(m, *times as f64, largest as f64);
-                });
-                m.leaf("td", &[], rule);
-            });
+            m.leaf("span", &[], rule);
+            m.leaf("span", &[("class", &"sl-n")], format!("{times}\u{d7}"));
+            bar(m, *times as f64, largest as f64);
         }
     });
 }

@@ -7,6 +7,8 @@
 pub(super) struct Sketch {
     /// How wide each node is.
     pub(super) widths: Vec<f64>,
+    /// Whether a node lies right above what reads it, whatever it reads itself.
+    pub(super) low: Vec<bool>,
     /// From a node to one behind it.
     pub(super) edges: Vec<(usize, usize)>,
 }
@@ -32,6 +34,8 @@ const BESIDE: f64 = 14.0;
 const PASS: f64 = 6.0;
 /// Around the drawing.
 const MARGIN: f64 = 8.0;
+/// How much it matters where what is to be low lies: it follows the others, and does not draw them aside.
+const LIGHT: f64 = 0.01;
 /// How often the layers are gone through, down and up.
 const SWEEPS: usize = 8;
 
@@ -43,6 +47,8 @@ struct Place {
     /// Its middle.
     x: f64,
     passes: bool,
+    /// How much it matters where it wants to be, and how much it draws others towards itself.
+    weight: f64,
 }
 
 struct Layers {
@@ -63,22 +69,25 @@ pub(super) fn layout(sketch: &Sketch) -> Layout {
     layers.finish(sketch.widths.len())
 }
 
-/// The layer of each node: below all that it reads; what reads nothing is right above its first user.
-pub(super) fn ranks(count: usize, edges: &[(usize, usize)]) -> Vec<usize> {
+/// The layer of each node: below all that it reads, and right above its first user where that makes no
+/// other edges longer, or where it is to be low.
+pub(super) fn ranks(low: &[bool], edges: &[(usize, usize)]) -> Vec<usize> {
+    let count = low.len();
     let mut ranks = vec![0usize; count];
-    let (mut reads, mut first) = (vec![false; count], vec![usize::MAX; count]);
+    let (mut reads, mut users) = (vec![0usize; count], vec![Vec::new(); count]);
     let mut forward: Vec<(usize, usize)> = edges.to_vec();
-    forward.sort_by_key(|(_, to)| *to);
+    forward.sort_unstable_by_key(|(_, to)| *to);
     for (from, to) in &forward {
         ranks[*to] = ranks[*to].max(ranks[*from] + 1);
-        reads[*to] = true;
+        reads[*to] += 1;
+        users[*from].push(*to);
     }
-    for (from, to) in &forward {
-        first[*from] = first[*from].min(ranks[*to]);
-    }
-    for node in 0..count {
-        if !reads[node] && first[node] != usize::MAX {
-            ranks[node] = first[node].saturating_sub(1);
+    // users have their final layers when a node is looked at
+    for node in (0..count).rev() {
+        let first = users[node].iter().map(|user| ranks[*user]).min();
+        let moves = low[node] || reads[node] <= users[node].len();
+        if let Some(first) = first.filter(|_| moves) {
+            ranks[node] = first.saturating_sub(1);
         }
     }
     ranks
@@ -89,15 +98,17 @@ impl Layers {
         let count = sketch.widths.len();
         let leads = |(from, to): &(usize, usize)| from < to && *to < count;
         let edges: Vec<(usize, usize)> = sketch.edges.iter().copied().filter(leads).collect();
-        let ranks = ranks(count, &edges);
-        let place = |(layer, width): (&usize, &f64)| Place {
+        let low: Vec<bool> = (0..count).map(|n| sketch.low.get(n) == Some(&true)).collect();
+        let ranks = ranks(&low, &edges);
+        let place = |((layer, width), low): ((&usize, &f64), &bool)| Place {
             layer: *layer,
             width: *width,
             x: 0.0,
             passes: false,
+            weight: if *low { LIGHT } else { 1.0 },
         };
         let mut all = Layers {
-            places: ranks.iter().zip(&sketch.widths).map(place).collect(),
+            places: ranks.iter().zip(&sketch.widths).zip(&low).map(place).collect(),
             above: vec![Vec::new(); count],
             below: vec![Vec::new(); count],
             rows: Vec::new(),
@@ -120,7 +131,9 @@ impl Layers {
         let mut chain = vec![from];
         for layer in self.places[from].layer + 1..self.places[to].layer {
             chain.push(self.places.len());
-            self.places.push(Place { layer, width: PASS, x: 0.0, passes: true });
+            // edges on their way are to be straight
+            let weight = 4.0 * self.places[from].weight;
+            self.places.push(Place { layer, width: PASS, x: 0.0, passes: true, weight });
             self.above.push(Vec::new());
             self.below.push(Vec::new());
         }
@@ -209,12 +222,11 @@ impl Layers {
         };
         let place = &self.places[at];
         let xs = |of: &[usize]| {
-            let sum: f64 = of.iter().map(|p| self.places[*p].x).sum();
-            (!of.is_empty()).then(|| sum / of.len() as f64)
+            let near = || of.iter().map(|p| &self.places[*p]);
+            let all: f64 = near().map(|p| p.weight).sum();
+            (all > 0.0).then(|| near().map(|p| p.x * p.weight).sum::<f64>() / all)
         };
-        // edges on their way are to be straight
-        let weight = if place.passes { 4.0 } else { 1.0 };
-        (xs(first).or_else(|| xs(second)).unwrap_or(place.x), weight)
+        (xs(first).or_else(|| xs(second)).unwrap_or(place.x), place.weight)
     }
 
     /// Puts the places of a layer as near to where they want to be as those beside them allow: the
@@ -317,7 +329,7 @@ mod tests {
                 edges.push((to - 1 - next(to.min(20)), to));
             }
         }
-        Sketch { widths, edges }
+        Sketch { widths, edges, ..Sketch::default() }
     }
 
     #[test]
@@ -363,7 +375,11 @@ mod tests {
 
     #[test]
     fn a_chain_is_straight() {
-        let sketch = Sketch { widths: vec![30.0, 80.0, 50.0], edges: vec![(0, 1), (1, 2)] };
+        let sketch = Sketch {
+            widths: vec![30.0, 80.0, 50.0],
+            edges: vec![(0, 1), (1, 2)],
+            ..Sketch::default()
+        };
         let laid = layout(&sketch);
         let middles: Vec<f64> =
             laid.corners.iter().zip(&sketch.widths).map(|(c, w)| c.0 + w / 2.0).collect();
@@ -371,11 +387,15 @@ mod tests {
     }
 
     #[test]
-    fn what_reads_nothing_is_above_its_user() {
-        // 0 -> 1 -> 2 -> 4 and 3 -> 4
-        let edges = vec![(0, 1), (1, 2), (2, 4), (3, 4)];
-        let laid = layout(&Sketch { widths: vec![10.0; 5], edges });
-        assert_eq!(laid.corners[3].1, laid.corners[2].1);
+    fn what_one_node_reads_is_right_above_it() {
+        // 0 -> 1 -> 2 -> 5 and 3 -> 4 -> 5
+        let edges = vec![(0, 1), (1, 2), (2, 5), (3, 4), (4, 5)];
+        assert_eq!(ranks(&[false; 6], &edges), [0, 1, 2, 1, 2, 3]);
+        // 3 reads two and is read once: it stays above, unless it is to be low
+        let edges = vec![(0, 4), (4, 5), (5, 6), (1, 3), (2, 3), (3, 6)];
+        assert_eq!(ranks(&[false; 7], &edges), [0, 0, 0, 1, 1, 2, 3]);
+        let low = [false, false, false, true, false, false, false];
+        assert_eq!(ranks(&low, &edges), [0, 1, 1, 2, 1, 2, 3]);
     }
 
     #[test]
@@ -383,7 +403,7 @@ mod tests {
         assert_eq!(layout(&Sketch::default()).corners, []);
         // backward, to itself, out of the sketch
         let edges = vec![(1, 0), (0, 0), (0, 7)];
-        let laid = layout(&Sketch { widths: vec![10.0, 10.0], edges });
+        let laid = layout(&Sketch { widths: vec![10.0, 10.0], edges, ..Sketch::default() });
         assert_eq!(laid.paths, [vec![], vec![], vec![]]);
     }
 }

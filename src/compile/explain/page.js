@@ -38,11 +38,11 @@
       plan.addEventListener("focusout", function () { show(null); });
       plan.addEventListener("click", go);
       plan.addEventListener("keydown", function (event) { if (event.key === "Enter") { go(event); } });
-      // a drawing that is wider than its box begins in the middle, when it is first seen
-      function centre() { if (box) { box.scrollLeft = (box.scrollWidth - box.clientWidth) / 2; } }
+      // a drawing that is larger than its box begins at the first step, when it is first seen
+      function begin() { bring("g[data-step]"); if (box) { box.scrollTop = 0; } }
       var around = plan.closest("details");
-      if (around) { around.addEventListener("toggle", centre, { once: true }); }
-      centre();
+      if (around) { around.addEventListener("toggle", begin, { once: true }); }
+      begin();
     });
   });
 }());

@@ -59,13 +59,27 @@ pub(super) fn bar(m: &mut Markup, part: f64, largest: f64) {
     m.element("span", &[("class", &"sl-bar"), ("style", &width)], |_| {});
 }
 
+/// What is in a column.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Column {
+    Text,
+    Number,
+}
+
 /// A table in a box of its own, which scrolls if it is too wide or too high.
-pub(super) fn table(m: &mut Markup, head: &[&str], rows: impl FnOnce(&mut Markup)) {
+pub(super) fn table(
+    m: &mut Markup,
+    head: &[(&'static str, Column)],
+    rows: impl FnOnce(&mut Markup),
+) {
     m.element("div", &[("class", &"sl-box"), ("tabindex", &0)], |m| {
         m.element("table", &[], |m| {
             m.element("thead", &[], |m| {
                 m.element("tr", &[], |m| {
-                    head.iter().for_each(|name| m.leaf("th", &[("scope", &"col")], name));
+                    for (name, column) in head {
+                        let class = if *column == Column::Number { "sl-n" } else { "" };
+                        m.leaf("th", &[("scope", &"col"), ("class", &class)], name);
+                    }
                 });
             });
             m.element("tbody", &[], rows);
@@ -108,10 +122,11 @@ fn operators(m: &mut Markup, of: &[String]) {
 fn step_table(m: &mut Markup, plan: PlanView<'_>) {
     let measured = plan.runs > 0;
     let largest = plan.steps.iter().filter_map(|s| s.time).max().unwrap_or_default();
-    let mut head =
-        vec!["step", "kind", "name", "operators", "reads", "writes", "operations", "took"];
+    let text = ["step", "kind", "name", "operators"].map(|name| (name, Column::Text));
+    let predicted = ["reads", "writes", "operations"].map(|name| (name, Column::Number));
+    let mut head = [&text[..], &predicted, &[("took", Column::Text)]].concat();
     if measured {
-        head.push("that is");
+        head.push(("rate", Column::Number));
     }
     table(m, &head, |m| {
         for (at, s) in plan.steps.iter().enumerate() {
@@ -150,9 +165,14 @@ fn node_row(m: &mut Markup, plan: PlanView<'_>, at: usize, node: &NodeExplanatio
         attributes.push(("data-step", step));
     }
     m.element("tr", &attributes, |m| {
-        m.element("td", &[], |m| m.leaf("code", &[], node.names.join(" ")));
-        m.element("td", &[], |m| m.leaf("code", &[("title", &node.text)], &node.op));
-        m.element("td", &[], |m| m.leaf("code", &[], node.shapes.join(" ")));
+        m.element("td", &[("title", &node.text)], |m| {
+            m.leaf("code", &[], &node.op);
+            for (name, shape) in node.names.iter().zip(&node.shapes) {
+                m.element("div", &[("class", &"sl-muted")], |m| {
+                    m.leaf("code", &[], format!("{name}: {shape}"));
+                });
+            }
+        });
         m.element("td", &[], |m| {
             if let Some(step) = node.step {
                 badge(m, plan, step);
@@ -215,12 +235,14 @@ pub(super) fn plan(m: &mut Markup, plan: PlanView<'_>) {
         m.element("div", &[("class", &"sl-two")], |m| {
             m.element("div", &[("class", &"sl-drawing"), ("tabindex", &0)], |m| draw(m, plan));
             m.element("div", &[("class", &"sl-nodes")], |m| {
-                let head = ["value", "operator", "type", "step", "why it went there"];
-                table(m, &head, |m| {
-                    for (at, node) in plan.graph.nodes.iter().enumerate() {
-                        if node.role != NodeRole::Output {
-                            node_row(m, plan, at, node);
-                        }
+                let head = ["operator", "step", "why it went there"];
+                table(m, &head.map(|name| (name, Column::Text)), |m| {
+                    let nodes = || plan.graph.nodes.iter().enumerate();
+                    let calls = nodes().filter(|(_, n)| n.role == NodeRole::Call);
+                    let given =
+                        |n: &NodeExplanation| !matches!(n.role, NodeRole::Call | NodeRole::Output);
+                    for (at, node) in calls.chain(nodes().filter(|(_, n)| given(n))) {
+                        node_row(m, plan, at, node);
                     }
                 });
             });
@@ -236,7 +258,9 @@ pub(super) fn saved(m: &mut Markup, of: &[SavedExplanation]) {
     }
     let sum: usize = of.iter().map(|s| s.bytes).sum();
     m.leaf("p", &[("class", &"sl-muted")], format!("{} together.", bytes(sum as u64)));
-    table(m, &["value", "type", "size", "why"], |m| {
+    let text = ["value", "type"].map(|name| (name, Column::Text));
+    let head = [&text[..], &[("size", Column::Number), ("why", Column::Text)]].concat();
+    table(m, &head, |m| {
         for s in of {
             m.element("tr", &[], |m| {
                 m.element("td", &[], |m| m.leaf("code", &[], &s.name));
