@@ -9,6 +9,8 @@ use std::fmt::Display;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
+/// The style of a page that has nothing else.
+const ALONE: &str = "body { margin: 0; } body > .sl-explain { min-height: 100vh; }";
 /// With more variants than this, those behind the first are folded.
 const OPEN: usize = 3;
 
@@ -41,7 +43,7 @@ impl Explanation {
                 m.empty("meta", &[("name", &"viewport"), ("content", &viewport)]);
                 m.empty("meta", &[("name", &"color-scheme"), ("content", &"light dark")]);
                 m.leaf("title", &[], format!("How {} was compiled", self.named()));
-                m.element("style", &[], |m| m.constant("body { margin: 0; }"));
+                m.element("style", &[], |m| m.constant(ALONE));
             });
             m.element("body", &[], |m| self.fragment(m));
         });
@@ -91,7 +93,8 @@ impl Explanation {
     fn summary(&self, m: &mut Markup) {
         let own = self.variants.iter().filter(|v| v.code_of.is_none() && !v.eager).count();
         let compiled = |e: &&CompileEvent| matches!(e, CompileEvent::Compiled { .. });
-        let recompiles = self.events.iter().filter(compiled).count().saturating_sub(1);
+        let recompiled = |e: &&CompileEvent| matches!(e, CompileEvent::Compiled { misses, .. } if !misses.is_empty());
+        let recompiles = self.events.iter().filter(recompiled).count();
         let others = self.events.iter().filter(|e| !compiled(e)).count();
         facts(
             m,
@@ -139,12 +142,12 @@ impl Explanation {
                 continue;
             }
             let total = format!("Captured and compiled in {}", time(*took));
-            match misses.is_empty() {
-                true => m.leaf("p", &[], format!("{total}, the first.")),
-                false => {
-                    m.leaf("p", &[], format!("{total}, since no other variant served the call:"));
-                    list(m, misses);
-                }
+            if misses.is_empty() {
+                let text = if v.number == 0 { ", the first." } else { "." };
+                m.leaf("p", &[], format!("{total}{text}"));
+            } else {
+                m.leaf("p", &[], format!("{total}, since no other variant served the call:"));
+                list(m, misses);
             }
         }
         if !v.misfits.is_empty() {
@@ -228,16 +231,17 @@ fn shared(m: &mut Markup, v: &VariantExplanation, other: usize) {
 fn own_code(m: &mut Markup, v: &VariantExplanation) {
     let (kernels, code, arena) =
         (v.kernels(), bytes(v.code_bytes as u64), bytes(v.arena_bytes as u64));
-    facts(
-        m,
-        &[
-            ("generated kernels", &kernels),
-            ("extern calls", &(v.steps.len() - kernels)),
-            ("machine code", &code),
-            ("temporaries", &arena),
-            ("numbers from a table", &v.table),
-        ],
-    );
+    let externs = v.steps.len() - kernels;
+    let mut shown: Vec<(&'static str, &dyn Display)> = vec![
+        ("generated kernels", &kernels),
+        ("extern calls", &externs),
+        ("machine code", &code),
+        ("temporaries", &arena),
+    ];
+    if v.table > 0 {
+        shown.push(("numbers from a table", &v.table));
+    }
+    facts(m, &shown);
     if let Some(op) = v.then {
         m.element("p", &[], |m| {
             m.text("This is the front of a function in parts: ");

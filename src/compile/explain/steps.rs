@@ -211,15 +211,15 @@ fn legend(m: &mut Markup) {
 pub(super) fn plan(m: &mut Markup, plan: PlanView<'_>) {
     m.element("div", &[("class", &"sl-plan")], |m| {
         let sum: Duration = plan.steps.iter().filter_map(|s| s.time).sum();
+        let predicted = "Bytes and operations are predicted from sizes.";
         let said = match plan.runs {
             0 => {
                 "Bytes and operations are predicted from sizes. Time was not measured.".to_string()
             }
-            runs => format!(
-                "Bytes and operations are predicted from sizes. Times are medians of {runs} calls, \
-                 {} together.",
-                time(sum)
-            ),
+            1 => format!("{predicted} Times are those of one call, {} together.", time(sum)),
+            runs => {
+                format!("{predicted} Times are medians of {runs} calls, {} together.", time(sum))
+            }
         };
         m.leaf("p", &[("class", &"sl-muted")], said);
         match plan.steps.is_empty() {
