@@ -30,16 +30,16 @@ WORKLOADS = ["w1.add_grad", "w3.bias_gelu", "w6.minigpt_b1", "w9.resnet18", "w11
 WINDOWS = {"desktop": (1280, 900), "phone": (400, 800)}
 PATIENCE = 60.0
 
-# What a page says of itself. Boxes are compared within each drawing.
+# What a page says of itself in a window of some WIDTH. Boxes are compared within each drawing.
 LOOK = """(function () {
   var faults = [];
   var page = document.documentElement;
-  if (page.scrollWidth > window.innerWidth) {
-    faults.push("the page is " + page.scrollWidth + " wide in a window of " + window.innerWidth);
+  if (page.scrollWidth > WIDTH) {
+    faults.push("the page is " + page.scrollWidth + " wide in a window of " + WIDTH);
   }
   document.querySelectorAll(".sl-explain details").forEach(function (d) { d.open = true; });
-  if (page.scrollWidth > window.innerWidth) {
-    faults.push("unfolded, the page is " + page.scrollWidth + " wide in " + window.innerWidth);
+  if (page.scrollWidth > WIDTH) {
+    faults.push("unfolded, the page is " + page.scrollWidth + " wide in a window of " + WIDTH);
   }
   document.querySelectorAll(".sl-explain svg").forEach(function (svg) {
     var boxes = [];
@@ -238,7 +238,7 @@ def main():
                     if given.shots:
                         shot = given.shots / f"{workload}-{name}-{scheme}.png"
                         browser.shoot(shot, whole=True)
-                    said = json.loads(browser.evaluate(LOOK))
+                    said = json.loads(browser.evaluate(LOOK.replace("WIDTH", str(window[0]))))
                     faults = list(browser.faults(url)) + said["faults"]
                     failed += bool(faults)
                     print(f"{workload:24} {name:8} {scheme:6} {said['boxes']:5} boxes  "

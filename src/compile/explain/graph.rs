@@ -117,7 +117,7 @@ impl GraphExplanation {
                 };
                 node.step = one.filter(|step| same && folds(*step));
                 if node.step.is_some() {
-                    node.reason = "folded into the runtime kernel of this step".to_string();
+                    node.reason = "part of the runtime kernel of this step".to_string();
                 }
             }
             let (step, inputs) = (node.step, node.inputs.clone());

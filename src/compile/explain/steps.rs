@@ -122,12 +122,12 @@ fn operators(m: &mut Markup, of: &[String]) {
 fn step_table(m: &mut Markup, plan: PlanView<'_>) {
     let measured = plan.runs > 0;
     let largest = plan.steps.iter().filter_map(|s| s.time).max().unwrap_or_default();
-    let text = ["step", "kind", "name", "operators"].map(|name| (name, Column::Text));
-    let predicted = ["reads", "writes", "operations"].map(|name| (name, Column::Number));
-    let mut head = [&text[..], &predicted, &[("took", Column::Text)]].concat();
+    let mut head = vec![("step", Column::Text), ("name", Column::Text), ("took", Column::Text)];
     if measured {
         head.push(("rate", Column::Number));
     }
+    head.extend(["reads", "writes", "operations"].map(|name| (name, Column::Number)));
+    head.push(("operators", Column::Text));
     table(m, &head, |m| {
         for (at, s) in plan.steps.iter().enumerate() {
             let attributes: Attributes<'_> = &[("data-step", &at), ("tabindex", &0)];
@@ -138,24 +138,28 @@ fn step_table(m: &mut Markup, plan: PlanView<'_>) {
 
 fn step_row(m: &mut Markup, plan: PlanView<'_>, at: usize, s: &StepExplanation, largest: Duration) {
     m.element("td", &[], |m| badge(m, plan, at));
-    m.leaf("td", &[], if s.generated { "kernel" } else { "extern" });
-    m.element("td", &[], |m| m.leaf("code", &[], &s.name));
-    m.element("td", &[("class", &"sl-ops")], |m| operators(m, &s.ops));
+    m.element("td", &[], |m| {
+        m.leaf("code", &[], &s.name);
+        let kind = if s.generated { "kernel" } else { "extern" };
+        m.leaf("div", &[("class", &"sl-muted")], kind);
+    });
+    match s.time {
+        None => m.leaf("td", &[("class", &"sl-muted")], "not measured"),
+        Some(took) => m.element("td", &[("class", &"sl-took")], |m| {
+            m.leaf("span", &[], time(took));
+            bar(m, took.as_secs_f64(), largest.as_secs_f64());
+        }),
+    }
+    if plan.runs > 0 {
+        number(m, s.time.map_or(String::new(), |took| rate(s.work, took)));
+    }
     number(m, bytes(s.work.read));
     number(m, bytes(s.work.written));
     match s.work.operations {
         0 => number(m, "unknown"),
         n => number(m, count(n)),
     }
-    let Some(took) = s.time else {
-        m.leaf("td", &[("class", &"sl-muted")], "not measured");
-        return;
-    };
-    m.element("td", &[("class", &"sl-took")], |m| {
-        m.leaf("span", &[], time(took));
-        bar(m, took.as_secs_f64(), largest.as_secs_f64());
-    });
-    number(m, rate(s.work, took));
+    m.element("td", &[("class", &"sl-ops")], |m| operators(m, &s.ops));
 }
 
 fn node_row(m: &mut Markup, plan: PlanView<'_>, at: usize, node: &NodeExplanation) {
