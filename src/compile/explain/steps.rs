@@ -216,14 +216,12 @@ pub(super) fn plan(m: &mut Markup, plan: PlanView<'_>) {
     m.element("div", &[("class", &"sl-plan")], |m| {
         let sum: Duration = plan.steps.iter().filter_map(|s| s.time).sum();
         let predicted = "Bytes and operations are predicted from sizes.";
+        let clock = "each with some tens of nanoseconds of the clock itself";
+        let sum = time(sum);
         let said = match plan.runs {
-            0 => {
-                "Bytes and operations are predicted from sizes. Time was not measured.".to_string()
-            }
-            1 => format!("{predicted} Times are those of one call, {} together.", time(sum)),
-            runs => {
-                format!("{predicted} Times are medians of {runs} calls, {} together.", time(sum))
-            }
+            0 => format!("{predicted} Time was not measured."),
+            1 => format!("{predicted} Times are those of one call, {sum} together, {clock}."),
+            n => format!("{predicted} Times are medians of {n} calls, {sum} together, {clock}."),
         };
         m.leaf("p", &[("class", &"sl-muted")], said);
         match plan.steps.is_empty() {
