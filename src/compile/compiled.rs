@@ -133,7 +133,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
             })
             .collect();
         variants.sort_by_key(|v| v.number);
-        Explanation { variants, events: self.events() }
+        Explanation { name: self.0.at.to_string(), variants, events: self.events() }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 use std::sync::Arc;
-use straightline::{Compiled, Explanation, Traced};
-use straightline::{Result, Tensor, TensorTree, compile};
+use straightline::{CompileOptions, Compiled, Explanation, Traced};
+use straightline::{Result, Tensor, TensorTree, compile_with};
 
 /// Why a workload could not be built.
 pub(crate) enum Unready {
@@ -27,7 +27,11 @@ pub(crate) trait Program {
     /// What it gives, eagerly: of a training the losses of its first steps.
     fn outputs(&self) -> Result<Vec<Tensor>>;
     /// Wraps it in `compile()`; nothing is compiled before the first call.
-    fn compile(&self) -> Box<dyn CompiledProgram>;
+    fn compile(&self) -> Box<dyn CompiledProgram> {
+        self.compile_with(CompileOptions::default())
+    }
+    /// The same with options.
+    fn compile_with(&self, options: CompileOptions) -> Box<dyn CompiledProgram>;
 }
 
 /// The same after `compile()`.
@@ -134,11 +138,11 @@ where
         Training::outputs(self.training.as_ref(), || (self.function)(&self.inputs))
     }
 
-    fn compile(&self) -> Box<dyn CompiledProgram> {
+    fn compile_with(&self, options: CompileOptions) -> Box<dyn CompiledProgram> {
         let function = Arc::clone(&self.function);
         Box::new(CompiledFunction {
             inputs: self.inputs.map(&mut Tensor::clone),
-            compiled: compile(move |inputs: &I| function(inputs)),
+            compiled: compile_with(options, move |inputs: &I| function(inputs)),
             training: self.training.clone(),
         })
     }
