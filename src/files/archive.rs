@@ -5,6 +5,7 @@ use super::zip;
 use crate::error::Result;
 use crate::tensor::{ExternalMemory, Tensor};
 use memmap2::Mmap;
+use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,6 +38,38 @@ impl Source {
             Source::Map(map) => map,
             Source::Memory(bytes) => bytes,
         }
+    }
+
+    /// A part of them as memory that is only read; errors call it `entry`, of the file at `path`.
+    ///
+    /// Whoever makes tensors of `bool` over it has looked at the bytes.
+    ///
+    /// # Errors
+    /// No memory for the copy of what is not aligned.
+    pub(super) fn memory(
+        self: &Arc<Self>,
+        part: Range<usize>,
+        path: &Path,
+        entry: &str,
+    ) -> Result<ExternalMemory> {
+        let bytes = self.bytes().get(part).unwrap_or_default();
+        let file = path.file_name().unwrap_or(path.as_os_str());
+        let called = format!("`{entry}` of {}", file.display());
+        let (data, keep): (*const u8, Box<dyn Any + Send + Sync>) =
+            match bytes.as_ptr().addr().is_multiple_of(ALIGNMENT) {
+                true => (bytes.as_ptr(), Box::new(Arc::clone(self))),
+                false => {
+                    let length = bytes.len() as u64;
+                    let copy = aligned(bytes).map_err(|_| {
+                        FileError::of_entry(path, entry, FileReason::Memory { bytes: length })
+                    })?;
+                    (copy.as_ptr().cast(), Box::new(copy))
+                }
+            };
+        // SAFETY: `keep` is the source, of which these bytes are a part and which nobody writes, or a
+        // copy of them in memory that does not move with its owner. Those that make tensors of `bool`
+        // see to it that their bytes are 0 or 1.
+        unsafe { ExternalMemory::read_only(data, bytes.len(), called, keep) }
     }
 }
 
@@ -72,6 +105,7 @@ impl Archive {
     /// # Errors
     /// [`ErrorKind::Archive`](crate::ErrorKind::Archive): there is no such file, it is no zip
     /// archive, or one that is damaged or has entries that cannot be used in place.
+    #[allow(dead_code, reason = "readers of other archives begin here")]
     pub(crate) fn open(path: &Path) -> Result<Archive> {
         let source = Source::open(path).map_err(|e| FileError::new(path, e))?;
         Archive::of(path.to_owned(), Arc::new(source))
@@ -81,6 +115,7 @@ impl Archive {
     ///
     /// # Errors
     /// As [`Archive::open`].
+    #[allow(dead_code, reason = "readers of other archives begin here")]
     pub(crate) fn from_bytes(
         name: impl Into<PathBuf>,
         bytes: impl Into<Cow<'static, [u8]>>,
@@ -109,6 +144,7 @@ impl Archive {
     }
 
     /// The names of all entries, sorted.
+    #[allow(dead_code, reason = "readers of other archives list them")]
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)
     }
@@ -160,23 +196,8 @@ impl Archive {
         if let Some(known) = memories.get(&range.start) {
             return Ok(known.memory.clone());
         }
-        let bytes = self.source.bytes().get(range.clone()).unwrap_or_default();
-        let file = self.path.file_name().unwrap_or(self.path.as_os_str());
-        let called = format!("`{}{name}` of {}", self.root, file.display());
-        let (data, keep): (_, Box<dyn std::any::Any + Send + Sync>) =
-            match bytes.as_ptr().addr().is_multiple_of(ALIGNMENT) {
-                true => (bytes.as_ptr(), Box::new(Arc::clone(&self.source))),
-                false => {
-                    let copy = aligned(bytes).map_err(|_| {
-                        self.error(name, FileReason::Memory { bytes: bytes.len() as u64 })
-                    })?;
-                    (copy.as_ptr().cast(), Box::new(copy))
-                }
-            };
-        // SAFETY: `keep` is the source, of which these bytes are a part and which nobody writes, or a
-        // copy of them in memory that does not move with its owner. That bytes of `bool` are 0 or 1
-        // is checked before such a tensor is made.
-        let memory = unsafe { ExternalMemory::read_only(data, bytes.len(), called, keep) }?;
+        let called = format!("{}{name}", self.root);
+        let memory = self.source.memory(range.clone(), &self.path, &called)?;
         memories.insert(range.start, Weights { memory: memory.clone(), not_bool: None });
         Ok(memory)
     }

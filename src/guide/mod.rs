@@ -17,6 +17,8 @@
     feature = "cuda",
     doc = "10. [`gpu`]: NVIDIA's GPUs: what they need, streams, compiled functions."
 )]
+//!
+//! Beside these, [`files`]: weights from files of PyTorch and safetensors.
 
 pub mod backend;
 #[cfg(feature = "compile")]
@@ -26,6 +28,7 @@ pub mod control_flow;
 #[cfg(feature = "compile")]
 pub mod custom_op;
 pub mod dispatcher;
+pub mod files;
 #[cfg(feature = "cuda")]
 pub mod gpu;
 pub mod gradients;
