@@ -1,7 +1,7 @@
 //! A zip archive over a memory map, whose entries are used in place.
 
 use super::error::{FileError, FileReason};
-use super::zip;
+use super::zip::{self, Place};
 use crate::error::Result;
 use crate::tensor::{ExternalMemory, Tensor};
 use memmap2::Mmap;
@@ -73,7 +73,8 @@ impl Source {
     }
 }
 
-/// A zip archive of stored entries, as PyTorch writes them.
+/// A zip archive, the entries of which are stored as they are: PyTorch writes them so. One that is
+/// compressed is refused when it is asked for.
 ///
 /// PyTorch puts everything into one folder, named after the file; some of its older archives have
 /// none. Names here are those below that folder: without it, if all entries are in it.
@@ -83,7 +84,7 @@ pub(crate) struct Archive {
     /// The folder that all entries are in, with its slash.
     root: String,
     /// Where entries are, by their names below the root.
-    entries: BTreeMap<String, Range<usize>>,
+    entries: BTreeMap<String, Place>,
     /// Entries that tensors lie over, by their places: one memory for all tensors of an entry.
     memories: Mutex<BTreeMap<usize, Weights>>,
 }
@@ -104,7 +105,7 @@ impl Archive {
     ///
     /// # Errors
     /// [`ErrorKind::Archive`](crate::ErrorKind::Archive): there is no such file, it is no zip
-    /// archive, or one that is damaged or has entries that cannot be used in place.
+    /// archive, or one that is damaged.
     #[allow(dead_code, reason = "readers of other archives begin here")]
     pub(crate) fn open(path: &Path) -> Result<Archive> {
         let source = Source::open(path).map_err(|e| FileError::new(path, e))?;
@@ -149,9 +150,25 @@ impl Archive {
         self.entries.keys().map(String::as_str)
     }
 
-    /// The bytes of an entry.
+    /// Whether there is such an entry.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.entries.contains_key(name)
+    }
+
+    /// The bytes of an entry; nothing, if there is no such entry or it is compressed.
+    #[allow(dead_code, reason = "readers of other archives ask for what may be missing")]
     pub(crate) fn entry(&self, name: &str) -> Option<&[u8]> {
-        self.source.bytes().get(self.entries.get(name)?.clone())
+        let place = self.entries.get(name).filter(|place| place.method == 0)?;
+        self.source.bytes().get(place.range.clone())
+    }
+
+    /// The bytes of an entry that has to be there.
+    ///
+    /// # Errors
+    /// There is no such entry, or it is compressed.
+    pub(crate) fn bytes(&self, name: &str) -> Result<&[u8]> {
+        let range = self.range(name)?;
+        Ok(self.source.bytes().get(range).unwrap_or_default())
     }
 
     /// An error about an entry.
@@ -204,8 +221,12 @@ impl Archive {
 
     /// Where an entry is.
     fn range(&self, name: &str) -> Result<Range<usize>> {
-        let found = self.entries.get(name).cloned();
-        Ok(found.ok_or_else(|| self.error(name, FileReason::Missing))?)
+        let reason = match self.entries.get(name) {
+            Some(Place { range, method: 0 }) => return Ok(range.clone()),
+            Some(Place { method, .. }) => FileReason::Compressed { method: *method },
+            None => FileReason::Missing,
+        };
+        Err(self.error(name, reason).into())
     }
 
     /// Refuses bytes of `bool` that are neither 0 nor 1. All bytes are looked at once, however many
@@ -247,7 +268,7 @@ impl fmt::Debug for Archive {
 }
 
 /// The folder that all entries are in, with its slash; nothing if there is none.
-fn root(entries: &BTreeMap<String, Range<usize>>) -> String {
+fn root(entries: &BTreeMap<String, Place>) -> String {
     let first = entries.keys().next().and_then(|name| name.split_once('/'));
     let Some((folder, _)) = first else { return String::new() };
     let root = format!("{folder}/");

@@ -130,19 +130,19 @@ fn legacy(bytes: &[u8]) -> Option<&'static str> {
 pub(super) fn unpack(archive: &Archive) -> Result<Saved> {
     let not =
         |what, instead| FileError::new(archive.path(), FileReason::NotCheckpoint { what, instead });
-    if archive.entry("constants.pkl").is_some() {
+    if archive.has("constants.pkl") {
         let instead = "in Python, save `torch.jit.load(path).state_dict()`";
         return Err(not("a program of TorchScript", instead).into());
     }
-    if archive.entry("archive_format").is_some() {
+    if archive.has("archive_format") {
         let instead = "in Python, save `torch.export.load(path).state_dict`";
         return Err(not("an exported program (`.pt2`)", instead).into());
     }
     let entry = "data.pkl";
-    let Some(program) = archive.entry(entry) else {
-        return Err(archive.error(entry, FileReason::Missing).into());
-    };
-    if let Some(order) = archive.entry("byteorder")
+    let program = archive.bytes(entry)?;
+    // files of PyTorch before 2.1 do not say
+    if archive.has("byteorder")
+        && let order = archive.bytes("byteorder")?
         && order != b"little"
     {
         let order = String::from_utf8_lossy(order).chars().take(40).collect();
@@ -377,9 +377,7 @@ impl Reader<'_> {
             return Err(self.is("a tensor whose storage has a long name").into());
         }
         let entry = format!("data/{key}");
-        let Some(bytes) = self.archive.entry(&entry).map(|bytes| bytes.len() as u64) else {
-            return Err(self.archive.error(&entry, FileReason::Missing).into());
-        };
+        let bytes = self.archive.bytes(&entry)?.len() as u64;
         let element = tensor.storage.dtype.map_or(1, DTypeName::size);
         let said = (tensor.storage.elements as u64).saturating_mul(element);
         if said > bytes {

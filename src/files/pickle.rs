@@ -489,7 +489,7 @@ impl<'a> Machine<'a> {
 
     fn set_items(&mut self, parts: &[Value]) -> Done<()> {
         let refusal = self.malformed("items are set of what is no dict");
-        if parts.len() % 2 != 0 {
+        if !parts.len().is_multiple_of(2) {
             return Err(self.malformed("a key has no value"));
         }
         let Node::Dict(dict) = self.top_node()? else { return Err(refusal) };

@@ -4,7 +4,7 @@
 //! [`load_state_dict`] reads both, told apart by their content, and gives the tensors by their names.
 //!
 //! ```
-//! use straightline::nn::{Linear, Module};
+//! use straightline::nn::{Layer, Linear, Module};
 //! use straightline::{Tensor, load_state_dict};
 //!
 //! let folder = tempfile::tempdir().unwrap();

@@ -21,13 +21,13 @@ HERE = pathlib.Path(__file__).parent / "checkpoints"
 
 
 def numbers(t):
-    """Values as numbers that are exact in JSON."""
+    """Integers, and floats as texts, which every reader reads exactly."""
     t = t.resolve_conj().resolve_neg()
     if t.is_complex():
         t = torch.view_as_real(t)
     if t.is_floating_point():
         t = t.double()
-    return [float(v) if t.is_floating_point() else int(v) for v in t.reshape(-1).tolist()]
+    return [repr(v) if t.is_floating_point() else int(v) for v in t.reshape(-1).tolist()]
 
 
 def facts(value, path, found, storages):

@@ -4,6 +4,8 @@
 
 mod counting;
 mod hostile;
+#[path = "../../src/files/made.rs"]
+mod made;
 mod recorded;
 
 use std::path::PathBuf;

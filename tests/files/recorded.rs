@@ -3,7 +3,7 @@
 use super::folder;
 use serde_json::{Map, Value};
 use straightline::files::{FileReason, Key, Saved};
-use straightline::nn::{Linear, Module};
+use straightline::nn::{Layer, Linear, Module};
 use straightline::ops::aten;
 use straightline::{DType, ErrorKind, Tensor, load_checkpoint, load_state_dict};
 
@@ -29,23 +29,24 @@ fn check_tensor(t: &Tensor, facts: &Map<String, Value>, name: &str) {
     assert_eq!(t.sizes(), integers(&facts["sizes"]), "{name}");
     assert_eq!(t.strides(), integers(&facts["strides"]), "{name}");
     if t.numel() > 0 {
-        assert_eq!(t.offset(), facts["offset"].as_i64().unwrap(), "{name}");
+        assert_eq!(t.storage_offset(), facts["offset"].as_i64().unwrap(), "{name}");
     }
     match t.dtype() {
         DType::I64 => assert_eq!(t.to_vec::<i64>().unwrap(), integers(&facts["values"]), "{name}"),
         _ => {
-            let values: Vec<f64> =
-                facts["values"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect();
+            let number = |v: &Value| match v.as_str() {
+                Some(text) => text.parse().unwrap(),
+                None => v.as_i64().unwrap() as f64,
+            };
+            let values: Vec<f64> = facts["values"].as_array().unwrap().iter().map(number).collect();
             assert_eq!(numbers(t), values, "{name}");
         }
     }
     assert!(!t.requires_grad());
     if t.numel() > 0 {
-        let plain = t.resolve_conj().unwrap().resolve_neg().unwrap();
         let error = t.zero_().unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::ReadOnly { .. }), "{name}: {error}");
         t.copied().unwrap().zero_().unwrap();
-        drop(plain);
     }
 }
 
@@ -53,7 +54,6 @@ fn check_tensor(t: &Tensor, facts: &Map<String, Value>, name: &str) {
 fn repr(value: &Saved) -> Option<String> {
     Some(match value {
         Saved::Int(number) => number.to_string(),
-        Saved::Float(number) => format!("{number:?}"),
         Saved::Bool(true) => "True".to_owned(),
         Saved::Bool(false) => "False".to_owned(),
         Saved::None => "None".to_owned(),
@@ -85,8 +85,15 @@ fn files_hold_what_pytorch_says() {
             let facts = facts.as_object().unwrap();
             if let Some(wanted) = facts.get("repr") {
                 others += 1;
-                if let Some(found) = repr(value) {
-                    assert_eq!(found, wanted.as_str().unwrap(), "{full}");
+                let wanted = wanted.as_str().unwrap();
+                match value {
+                    Saved::Float(number) => {
+                        assert_eq!(*number, wanted.parse::<f64>().unwrap(), "{full}")
+                    }
+                    _ if repr(value).is_some_and(|found| found != wanted) => {
+                        panic!("{full} is {value} and not {wanted}")
+                    }
+                    _ => {}
                 }
                 continue;
             }
