@@ -77,7 +77,7 @@ mod variants;
 pub use arguments::{Arguments, TensorFunction};
 pub use compiled::Compiled;
 pub use dynamic::mark_dynamic;
-pub use explain::{Explanation, SavedExplanation, StepExplanation, VariantExplanation};
+pub use explain::Explanation;
 pub use external::{ExternalInput, RowElement};
 pub use function::{compile, compile_with};
 pub use functionalized::{Functionalized, functionalize};

@@ -22,6 +22,8 @@
     doc = "11. [`models`]: models that PyTorch has exported, and memory of other libraries.",
     doc = "12. [`from_pytorch`]: what PyTorch's names are called here."
 )]
+//!
+//! Beside these, [`files`]: weights from files of PyTorch and safetensors.
 
 pub mod backend;
 #[cfg(feature = "compile")]
@@ -31,6 +33,7 @@ pub mod control_flow;
 #[cfg(feature = "compile")]
 pub mod custom_op;
 pub mod dispatcher;
+pub mod files;
 #[cfg(feature = "compile")]
 pub mod from_pytorch;
 #[cfg(feature = "cuda")]
