@@ -1,7 +1,8 @@
 //! Programs that are put together call by call: graphs of other tools, such as `torch.fx`.
 
 use super::body::{Results, Slot, Term as Inner};
-use super::build::{BodyBuilder, Given, GivenTerm, Missing, Node};
+use super::build::{BodyBuilder, Missing};
+use super::node::{Given, GivenTerm, Node};
 use super::{
     Body, Fate, Input, InputKind, Output, Parts, Program, Source, Symbol, Trees, Weight, WeightKind,
 };

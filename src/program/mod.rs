@@ -13,6 +13,7 @@
 //! | `body` | graphs: steps, places for values |
 //! | `build` | names to places, targets to what is called, arguments by schema |
 //! | `builder` | programs that are put together call by call |
+//! | `node` | a node of a graph, before it is known what its target is |
 //! | `higher` | calls that are given graphs |
 //! | `numbers` | arithmetic on sizes between calls |
 //! | `coerce` | values as a schema wants them |
@@ -27,17 +28,19 @@ mod coerce;
 mod error;
 mod higher;
 mod leaf;
+mod node;
 mod numbers;
 mod run;
 mod spec;
 mod writes;
 
 pub(crate) use body::{Body, Results, Slot, Term as BodyTerm};
-pub(crate) use build::{BodyBuilder, Given, GivenTerm, Missing, Node};
+pub(crate) use build::{BodyBuilder, Missing};
 pub use builder::{GraphBuilder, ProgramBuilder, ProgramCall, ProgramGraph, Term, ValueId};
-pub use error::ProgramError;
+pub use error::{Place, ProgramError};
 pub use leaf::Leaf;
-pub use spec::{Input, InputKind, Output, Place, Size, Symbol, Weight, WeightKind};
+pub(crate) use node::{Given, GivenTerm, Node};
+pub use spec::{Input, InputKind, Output, Size, Symbol, Weight, WeightKind};
 
 use crate::autograd;
 use crate::compile::{CompileOptions, Compiled, compile_with};

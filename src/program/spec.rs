@@ -1,7 +1,7 @@
 //! What a program says about its inputs, weights and results.
 
 use super::Leaf;
-use super::error::ProgramError;
+use super::error::{Place, ProgramError};
 use crate::error::Result;
 use crate::tensor::Tensor;
 use std::fmt;
@@ -79,27 +79,6 @@ impl Size {
             Size::Sum(of) => format!("({})", all(of, " + ")),
             Size::Product(of) => all(of, "*"),
             Size::Other(text) => text.clone(),
-        }
-    }
-}
-
-/// Which size of which input.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Place {
-    /// The input's position.
-    pub index: usize,
-    /// Its name.
-    pub name: String,
-    /// The dimension; none for a number.
-    pub dim: Option<usize>,
-}
-
-/// "size 0 of input 1 (`mask`)".
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.dim {
-            Some(dim) => write!(f, "size {dim} of input {} (`{}`)", self.index, self.name),
-            None => write!(f, "input {} (`{}`)", self.index, self.name),
         }
     }
 }

@@ -1,13 +1,14 @@
 //! From an archive to a program.
 
+use super::codes;
 use super::expressions;
 use super::graph::{self, value_name};
+use super::json::json;
 use super::schema::{
     Argument, ExportedProgram, InputSpec, OutputSpec, SymArgument, SymInt, TensorMeta, TensorName,
     Versioned,
 };
 use super::weights::Weights;
-use super::{codes, json};
 use crate::error::{Error, Result};
 use crate::files::archive::Archive;
 use crate::program::{
