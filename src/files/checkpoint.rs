@@ -106,13 +106,14 @@ fn load(path: &Path) -> Result<Saved> {
 /// Reads a file, whatever it is.
 pub(super) fn read(path: &Path, source: Arc<Source>) -> Result<Saved> {
     let bytes = source.bytes();
-    if let Some(what) = legacy(bytes) {
-        return Err(FileError::new(path, FileReason::Legacy { what }).into());
-    }
-    if safetensors::is_safetensors(bytes) && !zip::is_zip(bytes) {
+    // a safetensors file may begin with the bytes of a pickle, a pickle not with those of the other
+    if safetensors::is_safetensors(bytes) {
         let tensors = safetensors::map(path, &source)?;
         let items = tensors.into_iter().map(|(name, t)| (Key::Text(name.into()), Saved::Tensor(t)));
         return Ok(Saved::Dict(items.collect()));
+    }
+    if let Some(what) = legacy(bytes).filter(|_| !zip::is_zip(bytes)) {
+        return Err(FileError::new(path, FileReason::Legacy { what }).into());
     }
     unpack(&Archive::of(path.to_owned(), source)?)
 }

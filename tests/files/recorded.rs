@@ -263,6 +263,21 @@ fn safetensors_are_told_by_their_content() {
 }
 
 #[test]
+fn safetensors_with_headers_of_every_length_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("weights");
+    let (w, mut begins_as_a_pickle) = (Tensor::arange(3).unwrap(), 0);
+    for length in (1..1500).step_by(8) {
+        let name = "x".repeat(length);
+        straightline::save_safetensors(&path, [(&name, &w)]).unwrap();
+        let begin = std::fs::read(&path).unwrap();
+        begins_as_a_pickle += u32::from(matches!(begin[..], [0x80, 1..=5, ..]));
+        assert_eq!(load_state_dict(&path).unwrap()[&name].to_vec::<i64>().unwrap(), [0, 1, 2]);
+    }
+    assert!(begins_as_a_pickle > 2, "{begins_as_a_pickle}");
+}
+
+#[test]
 fn files_are_not_loaded_while_a_function_is_captured() {
     let path = folder().join("minimal.pt");
     let f = straightline::compile(move |x: &Tensor| x.add(&load_state_dict(&path)?["w"]));
