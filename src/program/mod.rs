@@ -17,12 +17,14 @@
 //! | `coerce` | values as a schema wants them |
 //! | `run` | running a graph |
 //! | `writes` | which inputs a graph may write |
+//! | `facts` | what is known without a run: what is written, which inputs are positions in weights |
 //! | `error` | what can be wrong |
 
 mod body;
 mod build;
 mod coerce;
 mod error;
+mod facts;
 mod higher;
 mod leaf;
 mod numbers;
@@ -33,6 +35,7 @@ mod writes;
 pub(crate) use body::{Body, Results, Slot, Term};
 pub(crate) use build::{BodyBuilder, Given, GivenTerm, Missing, Node};
 pub use error::ProgramError;
+pub(crate) use facts::written;
 pub use leaf::Leaf;
 pub use spec::{Input, InputKind, Output, Place, Size, Symbol, Weight, WeightKind};
 
@@ -166,6 +169,26 @@ impl Program {
     pub fn compile(&self, options: CompileOptions) -> Compiled<Vec<Leaf>, Vec<Leaf>> {
         let program = self.clone();
         compile_with(options, move |inputs: &[Leaf]| program.run_leaves(inputs))
+    }
+
+    /// Compares what a call would give with what the program takes, without running it.
+    ///
+    /// ```
+    /// use straightline::{Tensor, pt2, tensor};
+    /// let program = pt2::load("tests/data/pt2/lstm.pt2")?;
+    /// assert!(program.check([&tensor([1.5f32])?]).unwrap_err().to_string().contains("input 0"));
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Program`](crate::ErrorKind::Program): the first difference.
+    #[track_caller]
+    pub fn check(&self, inputs: impl Arguments<Vec<Leaf>>) -> Result<()> {
+        let at = std::panic::Location::caller();
+        let parts = &*self.0;
+        inputs
+            .with(|inputs| spec::check(&parts.inputs, &parts.symbols, inputs))
+            .map_err(|e| e.with_location(at))
     }
 
     fn run_leaves(&self, inputs: &[Leaf]) -> Result<Vec<Leaf>> {
