@@ -8,7 +8,6 @@ use super::numbers::NumberOp;
 use crate::dispatch::schema::{Argument, FunctionSchema};
 use crate::dispatch::{self, Value};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 use straightline_catalog::schema::OperatorName;
 
 /// The targets of a program that are not there, each with how often it is called.

@@ -8,9 +8,9 @@ use std::fmt;
 pub enum ProgramError {
     /// Calls of operators that this crate does not have, each with how often it is called.
     #[error(
-        "the program calls {} that are not there: {}. Register an operator of your own under that name before the \
+        "the program calls {} that {} not there: {}. Register an operator of your own under that name before the \
          program is loaded, or export the model with decompositions that avoid it (`run_decompositions()`)",
-        plural(.targets.len(), "operator"), listed(.targets)
+        plural(.targets.len(), "operator"), if .targets.len() == 1 { "is" } else { "are" }, listed(.targets)
     )]
     Unsupported {
         /// `torch.ops.aten.no_such.default`, and how many nodes call it.

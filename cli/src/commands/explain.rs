@@ -1,13 +1,14 @@
 //! `explain`: why a compiled workload is as it is.
 
 use crate::error::{CliError, Result};
+use crate::progress;
 use crate::workloads::{self, Setting};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use straightline::CompileOptions;
 
-/// Compiles a workload and prints guards, kernels, fusion decisions with their reasons, pass
+/// Compiles a workload or a model file and prints guards, kernels, fusion decisions with their reasons, pass
 /// timings and the e-graph report
 ///
 /// With --html it writes them as a page instead, which shows the graph with each operator in the colour
@@ -16,7 +17,8 @@ use straightline::CompileOptions;
 #[derive(Debug, clap::Args)]
 #[command(allow_negative_numbers = true)]
 pub(crate) struct Options {
-    /// The workload's name, or the beginning of one name
+    /// The workload's name, or the beginning of one name, or a model file
+    #[arg(value_name = "WORKLOAD|MODEL.pt2")]
     workload: String,
     /// Write a page of HTML to this file, with the time of each step; `-` is standard output
     #[arg(long, value_name = "FILE")]
@@ -29,7 +31,8 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
-    let workload = workloads::one(&options.workload)?;
+    let _progress = progress::spinner(format!("compiling {}", options.workload));
+    let workload = workloads::one(&options.workload, &options.setting)?;
     let program = workload.require(&options.setting)?;
     let Some(path) = &options.html else {
         let compiled = program.compile();

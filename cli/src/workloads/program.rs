@@ -1,5 +1,6 @@
 //! A workload ready to run: a function with its inputs, eager and compiled.
 
+use crate::error::CliError;
 use std::hint::black_box;
 use std::sync::Arc;
 use straightline::{CompileOptions, Compiled, Explanation, Traced};
@@ -9,12 +10,12 @@ use straightline::{Result, Tensor, TensorTree, compile_with};
 pub(crate) enum Unready {
     /// It cannot run here, and that is not a failure.
     Unavailable(String),
-    Failed(straightline::Error),
+    Failed(CliError),
 }
 
-impl From<straightline::Error> for Unready {
-    fn from(e: straightline::Error) -> Self {
-        Unready::Failed(e)
+impl<E: Into<CliError>> From<E> for Unready {
+    fn from(e: E) -> Self {
+        Unready::Failed(e.into())
     }
 }
 
