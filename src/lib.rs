@@ -85,6 +85,10 @@ pub use compile::{
 pub use default_dtype::{default_dtype, set_default_dtype};
 pub use deterministic::{are_deterministic_algorithms_enabled, use_deterministic_algorithms};
 pub use error::{Error, ErrorKind, Operand, Result};
+pub use files::{
+    load_checkpoint, load_safetensors, load_safetensors_on, load_state_dict, map_safetensors,
+    save_safetensors,
+};
 pub use methods::functions::{
     arange, cat, einsum, empty, empty_like, eye, full, full_like, linspace, logspace, ones,
     ones_like, rand, rand_like, randint, randn, randn_like, randperm, stack, where_, zeros,
@@ -92,8 +96,7 @@ pub use methods::functions::{
 };
 pub use methods::{
     Bounds, ConvOptions, CrossEntropyOptions, Ellipsis, Index, Indices, InterpolateOptions, Item,
-    NewAxis, PoolOptions, Reduction, TensorOptions, load_safetensors, load_safetensors_on,
-    save_safetensors, step,
+    NewAxis, PoolOptions, Reduction, TensorOptions, step,
 };
 pub use modes::{autocast, profiler};
 pub use precision::{MatmulPrecision, float32_matmul_precision, set_float32_matmul_precision};

@@ -4,12 +4,16 @@
 //! |---|---|
 //! | `generate` | sentences by a small language model, eager and compiled (the default) |
 //! | `train` | that model trained from nothing: loss, checkpoints, how good it is |
+//! | `run` | a model file called: inputs, results, how long it took |
 //! | `bench` | workloads timed eager and compiled |
 //! | `dump` | one stage of a compilation: graph, loops, machine code, plan |
 //! | `trace` | the dispatcher's calls |
 //! | `profile` | the time and memory of each operator |
 //! | `ops` | registered operators and their tables |
 //! | `explain` | guards, kernels, fusion decisions, timings |
+//!
+//! A model file is what `torch.export.save` writes (FILE.pt2): `run` calls it, and `bench`, `dump`,
+//! `trace`, `profile` and `explain` take it where they take a workload.
 //!
 //! Results go to standard output, progress and errors to standard error. The exit code is 1 for an
 //! error, 2 for a command line that cannot be understood. `STRAIGHTLINE_LOG` filters log messages
@@ -20,11 +24,13 @@ mod commands;
 mod coverage;
 mod error;
 mod generate;
+mod model;
+mod progress;
 mod train;
 mod workloads;
 
 use clap::{Parser, Subcommand};
-use commands::{dump, explain, ops, profile, trace};
+use commands::{dump, explain, ops, profile, run, trace};
 use error::{CliError, Result};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -43,6 +49,7 @@ enum Command {
     /// Generates sentences with the embedded model, eager and compiled (the default)
     Generate(generate::Arguments),
     Train(train::Arguments),
+    Run(run::Options),
     Bench(bench::Options),
     Dump(dump::Options),
     Trace(trace::Options),
@@ -61,7 +68,7 @@ fn main() -> ExitCode {
     };
     start_log();
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    let result = run(&command, &mut out);
+    let result = execute(&command, &mut out);
     // flush the output before the error message
     let flushed = out.flush().map_err(CliError::from);
     match result.and(flushed) {
@@ -75,10 +82,11 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: &Command, out: &mut dyn Write) -> Result<()> {
+fn execute(command: &Command, out: &mut dyn Write) -> Result<()> {
     match command {
         Command::Generate(arguments) => generate::run(arguments, out),
         Command::Train(arguments) => train::run(arguments, out),
+        Command::Run(options) => run::run(options, out),
         Command::Bench(options) => bench::run(options, out),
         Command::Dump(options) => dump::run(options, out),
         Command::Trace(options) => trace::run(options, out),

@@ -136,6 +136,28 @@ fn minilm_without_weights_says_so() {
 }
 
 #[test]
+fn explain_writes_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("page.html");
+    let path = path.to_str().unwrap();
+    let printed = stdout(&["explain", "w3.bias_gelu", "--html", path, "--calls", "2"]);
+    assert_eq!(printed, "");
+    let page = std::fs::read_to_string(path).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"), "{page}");
+    for part in ["w3.bias_gelu", "<svg ", "aten::gelu", "medians of 2 calls"] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+    let page = stdout(&["explain", "w11.train_mlp_8", "--html", "-", "--calls", "1"]);
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("those of one call"), "{page}");
+    let error = failure(&["explain", "w3.bias_gelu", "--html", "/nowhere/page.html"], 1);
+    assert!(error.contains("/nowhere/page.html"), "{error}");
+    failure(&["explain", "w3.bias_gelu", "--calls", "2"], 2);
+    // the text is as it was
+    let text = stdout(&["explain", "w3.bias_gelu"]);
+    assert!(text.contains("kernel add_gelu <- ") && !text.contains("took"), "{text}");
+}
+
+#[test]
 fn dump_prints_every_stage_of_a_workload() {
     let captured = stdout(&["dump", "w3.bias_gelu", "--stage", "captured"]);
     assert!(captured.starts_with("graph(") && captured.contains("aten::gelu"), "{captured}");

@@ -54,7 +54,7 @@ impl Core {
         Core {
             compiled: program.compile(options),
             returned: program.returned_inputs(),
-            written: program.written_inputs(),
+            written: program.written_inputs().collect(),
             nanos: AtomicU64::new(u64::MAX),
             progress,
             orders: Vec::new(),

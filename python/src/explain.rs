@@ -20,10 +20,20 @@ impl PyExplanation {
     /// How many generated kernels and called ones each variant has.
     #[getter]
     fn steps(&self) -> Vec<(usize, usize)> {
-        let one = |v: &straightline::compile::VariantExplanation| {
+        let one = |v: &straightline::compile::explain::VariantExplanation| {
             (v.kernels(), v.steps.len() - v.kernels())
         };
         self.explanation.variants.iter().map(one).collect()
+    }
+
+    /// The explanation as a page: guards, the graph with its kernels coloured, steps, rewrites, events.
+    fn to_html(&self) -> String {
+        self.explanation.to_html()
+    }
+
+    /// The same for a cell of a notebook.
+    fn _repr_html_(&self) -> String {
+        self.explanation.to_html_fragment()
     }
 
     fn __str__(&self) -> String {

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use straightline::dispatch::Value;
 use straightline::program::{
-    GraphBuilder, InputKind, Program, ProgramBuilder, ProgramCall, ProgramGraph, Term, ValueId,
-    WeightKind,
+    GraphBuilder, InputKind, Program, ProgramBuilder, ProgramCall, ProgramGraph, Size, Term, Trees,
+    ValueId, WeightKind,
 };
 use straightline::{DType, Layout, MemoryFormat, pt2};
 
@@ -146,11 +146,49 @@ impl PyBuilder {
         }))
     }
 
-    fn input(&self, name: &str) -> PyResult<PyRef> {
+    /// An input; of a tensor, if it is to be checked at calls, dtype and sizes: numbers, symbols by their
+    /// numbers in a list of one, or None for a size that is not compared. Or a constant.
+    #[pyo3(signature = (name, dtype=None, sizes=None, constant=None))]
+    fn input(
+        &self,
+        name: &str,
+        dtype: Option<&str>,
+        sizes: Option<Vec<Bound<'_, PyAny>>>,
+        constant: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PyRef> {
+        let kind = match (dtype, sizes, constant) {
+            (Some(dtype), Some(sizes), _) => InputKind::Tensor {
+                dtype: dtype_named(dtype)
+                    .ok_or_else(|| PyTypeError::new_err(format!("there is no dtype {dtype}")))?,
+                sizes: sizes.iter().map(size).collect::<PyResult<_>>()?,
+            },
+            (_, _, Some(constant)) => InputKind::Constant(arrays::leaf(constant, &mut None)?),
+            _ => InputKind::Any,
+        };
         self.with(|b| match b {
-            Building::Program(p) => Ok(PyRef(p.input(name, InputKind::Any))),
+            Building::Program(p) => Ok(PyRef(p.input(name, kind))),
             Building::Graph(g) => Ok(PyRef(g.input(name))),
             Building::Done => done(),
+        })
+    }
+
+    /// A size that may differ from call to call; its number.
+    #[pyo3(signature = (name, min=None, max=None))]
+    fn symbol(&self, name: &str, min: Option<i64>, max: Option<i64>) -> PyResult<usize> {
+        self.with(|b| match b {
+            Building::Program(p) => Ok(p.symbol(name, min, max)),
+            _ => done(),
+        })
+    }
+
+    /// How arguments and results nest: PyTorch's tree specifications as JSON, and names.
+    fn trees(&self, inputs: String, outputs: String, names: Vec<String>) -> PyResult<()> {
+        self.with(|b| match b {
+            Building::Program(p) => {
+                p.trees(Trees { inputs, outputs, names });
+                Ok(())
+            }
+            _ => done(),
         })
     }
 
@@ -209,6 +247,22 @@ impl PyBuilder {
     }
 }
 
+/// The dtype that PyTorch has under this name.
+fn dtype_named(name: &str) -> Option<DType> {
+    DType::ALL.into_iter().chain(DType::COMPLEX).find(|d| d.torch_name() == name)
+}
+
+/// A size of an input: a number, a list of a symbol's number, or None.
+fn size(object: &Bound<'_, PyAny>) -> PyResult<Size> {
+    if object.is_none() {
+        return Ok(Size::Other("any size".to_owned()));
+    }
+    match object.cast::<PyList>() {
+        Ok(symbol) => symbol.get_item(0)?.extract().map(Size::Symbol),
+        Err(_) => object.extract().map(Size::Fixed),
+    }
+}
+
 fn terms(list: &Bound<'_, PyAny>) -> PyResult<Vec<Term>> {
     list.try_iter()?.map(|item| term(&item?)).collect()
 }
@@ -251,11 +305,7 @@ fn value(object: &Bound<'_, PyAny>) -> PyResult<Value> {
     let text = object.str()?.to_string();
     let name = text.strip_prefix("torch.").unwrap_or(&text);
     let found = match class.as_str() {
-        "dtype" => DType::ALL
-            .into_iter()
-            .chain(DType::COMPLEX)
-            .find(|d| d.torch_name() == name)
-            .map(Value::DType),
+        "dtype" => dtype_named(name).map(Value::DType),
         "layout" => match name {
             "strided" => Some(Value::Layout(Layout::Strided)),
             _ => None,

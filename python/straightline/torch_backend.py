@@ -198,6 +198,11 @@ def _compile_graph(gm, inputs, options, graphs):
 def program_of_graph(gm, views):
     """The program of an fx graph of operators, without the views that are left to PyTorch."""
     builder = _native.Builder("graph")
+    return builder.finish(_add_nodes(gm, builder, _constants_of(builder), views=views))
+
+
+def _constants_of(builder):
+    """Makes tensors that a graph holds the program's, each once."""
     weights = {}
 
     def constant(name, tensor):
@@ -205,14 +210,19 @@ def program_of_graph(gm, views):
             weights[id(tensor)] = builder.weight(name, tensor.detach())
         return weights[id(tensor)]
 
-    return builder.finish(_add_nodes(gm, builder, constant, views=views))
+    return constant
 
 
-def _add_nodes(gm, builder, constant, held=None, views=None):
+def _add_nodes(gm, builder, constant, *, placeholder=None, held=None, views=None):
     """Adds the nodes of a graph, and returns what it returns. ``constant`` makes a value of a name and a
     tensor that the graph holds; a graph within another has inputs for them, after its own."""
+    if placeholder is None:
+
+        def placeholder(node):
+            return builder.input(node.name)
+
     # a node is a value, or a list of values, or a graph
-    values = {n: builder.input(n.name) for n in gm.graph.nodes if n.op == "placeholder"}
+    values = {n: placeholder(n) for n in gm.graph.nodes if n.op == "placeholder"}
     if held is not None:
         inputs = {at: builder.input(name) for at, (name, _) in held.items()}
 
@@ -327,7 +337,7 @@ def _find_constants(gm, held):
 def _graph(gm, held):
     """A graph that is given to a call, with inputs for these constants after its own."""
     builder = _native.Builder(None)
-    return builder.finish_graph(_add_nodes(gm, builder, None, held))
+    return builder.finish_graph(_add_nodes(gm, builder, None, held=held))
 
 
 def _known(number):
@@ -427,23 +437,85 @@ def _line(node):
 
 
 def program_of_export(exported, *, progress=None, **options):
-    """An exported program, compiled: its archive is written and read, with the weights that the
-    program has."""
-    import os
-    import tempfile
+    """An exported program, compiled. Its weights are the memory of PyTorch's tensors."""
+    from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
-    folder = tempfile.mkdtemp(prefix="straightline-")
-    path = os.path.join(folder, "model.pt2")
-    torch.export.save(exported, path)
-    program = _native.Program.load(path, None)
-    # the map keeps the file
-    os.unlink(path)
-    os.rmdir(folder)
+    builder = _native.Builder("model")
+    signature = exported.graph_signature
+    specs = iter(signature.input_specs)
+    symbols = _Symbols(builder, exported.range_constraints)
+    weights, inputs = {}, {}
+
+    def placeholder(node):
+        spec = next(specs)
+        if spec.kind == InputKind.USER_INPUT:
+            if isinstance(spec.arg, ConstantArgument):
+                return builder.input(node.name, constant=spec.arg.value)
+            inputs[spec.arg.name] = ref = _described_input(builder, node, symbols)
+            return ref
+        if spec.kind not in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+            raise NotImplementedError(f"an input of kind {spec.kind.name} (`{node.name}`) is not supported")
+        known = exported.state_dict if spec.target in exported.state_dict else exported.constants
+        is_parameter = spec.kind == InputKind.PARAMETER
+        weights[spec.target] = ref = builder.weight(spec.target, known[spec.target].detach(), is_parameter)
+        return ref
+
+    constant = _constants_of(builder)
+    results = _add_nodes(exported.graph_module, builder, constant, placeholder=placeholder)
+    kept = []
+    for spec, result in zip(signature.output_specs, results):
+        if spec.kind in (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT):
+            kept.append(result)
+        elif spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
+            written = inputs if spec.kind == OutputKind.USER_INPUT_MUTATION else weights
+            builder.call("write", "aten::copy_", (written[spec.target], result), {})
+        else:
+            raise NotImplementedError(f"a result of kind {spec.kind.name} is not supported")
+    spec = exported.call_spec
+    names = exported.module_call_graph[0].signature.forward_arg_names if exported.module_call_graph else None
+    builder.trees(_tree(spec.in_spec), _tree(spec.out_spec), list(names or []))
+    program = builder.finish(kept)
 
     def unflatten(leaves):
-        return torch.utils._pytree.tree_unflatten(leaves, exported.call_spec.out_spec)
+        return torch.utils._pytree.tree_unflatten(leaves, spec.out_spec)
 
-    compiled = _native.Compiled(
+    return _native.Compiled(
         program, unflatten=unflatten, array_type=torch.Tensor, progress=progress, exported=exported, **options
     )
-    return compiled
+
+
+def _tree(spec):
+    return torch.utils._pytree.treespec_dumps(spec)
+
+
+class _Symbols:
+    """The sizes of an exported program that may change."""
+
+    def __init__(self, builder, ranges):
+        self._numbers = {}
+        for symbol, bounds in ranges.items():
+            low, high = (int(b) if b.is_Integer else None for b in (bounds.lower, bounds.upper))
+            self._numbers[str(symbol)] = builder.symbol(str(symbol), low, high)
+        self._builder = builder
+
+    def size(self, value):
+        """A number, ``[the symbol's number]``, or None for what is computed from symbols."""
+        if isinstance(value, int):
+            return value
+        expression = value.node.expr
+        if expression.is_Integer:
+            return int(expression)
+        if not expression.is_Symbol:
+            return None
+        name = str(expression)
+        if name not in self._numbers:
+            self._numbers[name] = self._builder.symbol(name)
+        return [self._numbers[name]]
+
+
+def _described_input(builder, node, symbols):
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return builder.input(node.name)
+    sizes = [symbols.size(s) for s in value.shape]
+    return builder.input(node.name, str(value.dtype).removeprefix("torch."), sizes)

@@ -1,13 +1,17 @@
 """Archives with runs that PyTorch has recorded, read without PyTorch."""
 
 import json
+import os
 import pathlib
 import struct
 
 import numpy as np
 import pytest
 
-ARCHIVES = pathlib.Path(__file__).resolve().parents[2] / "tests" / "data" / "pt2"
+ARCHIVES = pathlib.Path(
+    os.environ.get("STRAIGHTLINE_ARCHIVES")
+    or pathlib.Path(__file__).resolve().parents[2] / "tests" / "data" / "pt2"
+)
 
 _DTYPES = {
     "F64": np.float64,

@@ -2,7 +2,6 @@
 
 use super::arguments::Arguments;
 use super::explain::{Explanation, VariantExplanation};
-use super::external::Loans;
 use super::flat;
 use super::inner::{Function, Inner};
 use super::options::{CompileEvent, CompileOptions};
@@ -15,7 +14,7 @@ use crate::error::Result;
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// A compiled function: `Send + Sync` where its trees are, callable from any number of threads.
 ///
@@ -45,7 +44,7 @@ impl<I, O> Compiled<I, O> {
 
 impl<I, O> Compiled<I, O> {
     /// Arguments over lent memory, between calls.
-    pub(super) fn loans(&self) -> &Loans<I> {
+    pub(super) fn loans(&self) -> &Mutex<Vec<I>> {
         &self.0.loans
     }
 }
@@ -133,7 +132,7 @@ impl<I: TensorTree, O: TensorTree> Compiled<I, O> {
             })
             .collect();
         variants.sort_by_key(|v| v.number);
-        Explanation { variants, events: self.events() }
+        Explanation { name: self.0.at.to_string(), variants, events: self.events() }
     }
 }
 

@@ -5,7 +5,7 @@ use super::tree::TensorTree;
 use crate::error::Result;
 use crate::tensor::{RawTensor, Tensor};
 use smallvec::SmallVec;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 /// What stands for one argument of a call in a row of arguments.
 pub trait RowElement: TensorTree {
@@ -44,9 +44,6 @@ pub enum ExternalInput<'a, T> {
     /// A value of this crate's.
     Value(T),
 }
-
-/// Rows of arguments over lent memory, between their calls.
-pub(super) type Loans<I> = Mutex<Vec<I>>;
 
 /// How many rows are kept: one for each of so many threads that call at once.
 const KEPT: usize = 64;

@@ -1,6 +1,5 @@
 //! A compiled function: what it has, and what it records.
 
-use super::external::Loans;
 use super::flat;
 use super::guards::{GuardMiss, Guards};
 use super::options::{CompileEvent, CompileOptions, DynamicSizes};
@@ -38,7 +37,7 @@ pub(super) struct Inner<I, O> {
     /// is.
     pub(super) performed: Mutex<Vec<(Guards, I)>>,
     /// Arguments over lent memory, between calls.
-    pub(super) loans: Loans<I>,
+    pub(super) loans: Mutex<Vec<I>>,
 }
 
 /// A call, or what the rest of a function is given.
@@ -66,7 +65,7 @@ impl<I, O> Inner<I, O> {
             turn: Turn::default(),
             events: Mutex::new(Vec::new()),
             performed: Mutex::new(Vec::new()),
-            loans: Loans::default(),
+            loans: Mutex::new(Vec::new()),
         }
     }
 }

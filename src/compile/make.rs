@@ -185,7 +185,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
                 let guards = Guards::new(leaves, captured.tls, Some(&captured.traced));
                 let mut variant = Variant::new(number, leaves, guards, input, wrapped);
                 variant.shares = self.record_compiled(number, &shareable, &code, misses, begin);
-                variant.code = Some(code);
+                variant.code = Some(code.lean(variant.shares));
                 Ok(self.publish(&self.variants, variant, captured, part))
             }
             Err(e) if self.falls_back(&e) => {
@@ -270,7 +270,7 @@ impl<I: TensorTree, O: TensorTree> Inner<I, O> {
         let guards = Guards::new(leaves, captured.tls, Some(&traced));
         let mut variant = Variant::new(number, leaves, guards, template(call.inputs), call.wrapped);
         variant.shares = self.record_compiled(number, &shareable, &code, &misses, begin);
-        variant.code = Some(code);
+        variant.code = Some(code.lean(variant.shares));
         drop(turn);
         match self.publish(among, variant, captured, part) {
             Built::Front(variant, captured) => {

@@ -33,7 +33,7 @@
 //! | `externs` | operators without a loop form, called without the dispatcher |
 //! | `on_gpu` | the same of a GPU, and the graphs that calls of higher order are given there |
 //! | `options` | options and events |
-//! | `explain` | reports how a function was compiled, and why |
+//! | `explain/` | reports how a function was compiled, and why: data, text, a page with the graph |
 
 mod arguments;
 mod bodies;
@@ -44,7 +44,7 @@ mod delivery;
 mod dependent;
 mod devices;
 mod dynamic;
-mod explain;
+pub mod explain;
 mod external;
 mod externs;
 mod failure;
@@ -77,7 +77,7 @@ mod variants;
 pub use arguments::{Arguments, TensorFunction};
 pub use compiled::Compiled;
 pub use dynamic::mark_dynamic;
-pub use explain::{Explanation, SavedExplanation, StepExplanation, VariantExplanation};
+pub use explain::Explanation;
 pub use external::{ExternalInput, RowElement};
 pub use function::{compile, compile_with};
 pub use functionalized::{Functionalized, functionalize};

@@ -67,7 +67,7 @@ impl Traced {
         self.check()?;
         let device = devices::of(self)?;
         let begin = Instant::now();
-        let CompileOptions { fast_math, autotune, .. } = *options;
+        let CompileOptions { fast_math, autotune, time_steps, .. } = *options;
         let options = RewriteOptions { fast_math, ..RewriteOptions::default() };
         let range = record_function("rewrite");
         let (graph, report) =
@@ -91,7 +91,8 @@ impl Traced {
             traced: self.clone(),
             device,
             autotune,
-            graph,
+            time_steps,
+            graph: Arc::new(graph),
             report,
             schedule,
             rewrite_time,
@@ -108,7 +109,8 @@ pub struct Lowered {
     pub(super) traced: Traced,
     device: Device,
     autotune: bool,
-    graph: Graph,
+    time_steps: bool,
+    graph: Arc<Graph>,
     report: RewriteReport,
     schedule: Schedule,
     rewrite_time: Duration,
@@ -189,6 +191,7 @@ impl Lowered {
             ],
             misfits,
             training: None,
+            scheduled: Some(Arc::clone(&self.graph)),
         }))
     }
 
@@ -203,6 +206,7 @@ impl Lowered {
         let options = PlanOptions {
             keep_clif: keep,
             keep_asm: keep,
+            time_steps: self.time_steps,
             externs: externs::registry(&self.schedule)?,
             ..PlanOptions::default()
         };
@@ -275,6 +279,9 @@ pub struct Executable {
     pub(super) misfits: Vec<Misfit>,
     /// The backward half of a function whose results want gradients.
     pub(super) training: Option<Box<Training>>,
+    /// The rewritten graph, for `explain`; none where the code is that of another variant, which has
+    /// it but for sizes.
+    pub(super) scheduled: Option<Arc<Graph>>,
 }
 
 /// What a plan of a forward half knows of the backward one.
@@ -309,6 +316,14 @@ pub(super) struct BackwardPlan {
 }
 
 impl Executable {
+    /// Without its rewritten graph, if it runs the code of another one.
+    pub(super) fn lean(mut self, shares: bool) -> Executable {
+        if shares {
+            self.scheduled = None;
+        }
+        self
+    }
+
     /// The function as it was captured.
     pub(super) fn captured(&self) -> &Traced {
         self.training.as_ref().map_or(&self.traced, |t| &t.joint)

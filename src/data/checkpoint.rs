@@ -5,8 +5,8 @@
 //! checkpoint is a whole one, at every moment.
 
 use crate::error::{Error, Result};
-use crate::methods::load_safetensors;
-use crate::methods::safetensors::serialise;
+use crate::files::load_safetensors;
+use crate::files::safetensors::serialise;
 use crate::nn::{Module, StateDict};
 use crate::optim::{LrScheduler, Optimizer, Schedule};
 use crate::tensor::{Generator, Tensor};

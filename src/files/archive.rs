@@ -1,10 +1,11 @@
 //! A zip archive over a memory map, whose entries are used in place.
 
 use super::error::{FileError, FileReason};
-use super::zip;
+use super::zip::{self, Place};
 use crate::error::Result;
 use crate::tensor::{ExternalMemory, Tensor};
 use memmap2::Mmap;
+use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,9 +39,42 @@ impl Source {
             Source::Memory(bytes) => bytes,
         }
     }
+
+    /// A part of them as memory that is only read; errors call it `entry`, of the file at `path`.
+    ///
+    /// Whoever makes tensors of `bool` over it has looked at the bytes.
+    ///
+    /// # Errors
+    /// No memory for the copy of what is not aligned.
+    pub(super) fn memory(
+        self: &Arc<Self>,
+        part: Range<usize>,
+        path: &Path,
+        entry: &str,
+    ) -> Result<ExternalMemory> {
+        let bytes = self.bytes().get(part).unwrap_or_default();
+        let file = path.file_name().unwrap_or(path.as_os_str());
+        let called = format!("`{entry}` of {}", file.display());
+        let (data, keep): (*const u8, Box<dyn Any + Send + Sync>) =
+            match bytes.as_ptr().addr().is_multiple_of(ALIGNMENT) {
+                true => (bytes.as_ptr(), Box::new(Arc::clone(self))),
+                false => {
+                    let length = bytes.len() as u64;
+                    let copy = aligned(bytes).map_err(|_| {
+                        FileError::of_entry(path, entry, FileReason::Memory { bytes: length })
+                    })?;
+                    (copy.as_ptr().cast(), Box::new(copy))
+                }
+            };
+        // SAFETY: `keep` is the source, of which these bytes are a part and which nobody writes, or a
+        // copy of them in memory that does not move with its owner. Those that make tensors of `bool`
+        // see to it that their bytes are 0 or 1.
+        unsafe { ExternalMemory::read_only(data, bytes.len(), called, keep) }
+    }
 }
 
-/// A zip archive of stored entries, as PyTorch writes them.
+/// A zip archive, the entries of which are stored as they are: PyTorch writes them so. One that is
+/// compressed is refused when it is asked for.
 ///
 /// PyTorch puts everything into one folder, named after the file; some of its older archives have
 /// none. Names here are those below that folder: without it, if all entries are in it.
@@ -50,7 +84,7 @@ pub(crate) struct Archive {
     /// The folder that all entries are in, with its slash.
     root: String,
     /// Where entries are, by their names below the root.
-    entries: BTreeMap<String, Range<usize>>,
+    entries: BTreeMap<String, Place>,
     /// Entries that tensors lie over, by their places: one memory for all tensors of an entry.
     memories: Mutex<BTreeMap<usize, Weights>>,
 }
@@ -71,7 +105,8 @@ impl Archive {
     ///
     /// # Errors
     /// [`ErrorKind::Archive`](crate::ErrorKind::Archive): there is no such file, it is no zip
-    /// archive, or one that is damaged or has entries that cannot be used in place.
+    /// archive, or one that is damaged.
+    #[allow(dead_code, reason = "readers of other archives begin here")]
     pub(crate) fn open(path: &Path) -> Result<Archive> {
         let source = Source::open(path).map_err(|e| FileError::new(path, e))?;
         Archive::of(path.to_owned(), Arc::new(source))
@@ -81,6 +116,7 @@ impl Archive {
     ///
     /// # Errors
     /// As [`Archive::open`].
+    #[allow(dead_code, reason = "readers of other archives begin here")]
     pub(crate) fn from_bytes(
         name: impl Into<PathBuf>,
         bytes: impl Into<Cow<'static, [u8]>>,
@@ -109,13 +145,30 @@ impl Archive {
     }
 
     /// The names of all entries, sorted.
+    #[allow(dead_code, reason = "readers of other archives list them")]
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)
     }
 
-    /// The bytes of an entry.
+    /// Whether there is such an entry.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.entries.contains_key(name)
+    }
+
+    /// The bytes of an entry; nothing, if there is no such entry or it is compressed.
+    #[allow(dead_code, reason = "readers of other archives ask for what may be missing")]
     pub(crate) fn entry(&self, name: &str) -> Option<&[u8]> {
-        self.source.bytes().get(self.entries.get(name)?.clone())
+        let place = self.entries.get(name).filter(|place| place.method == 0)?;
+        self.source.bytes().get(place.range.clone())
+    }
+
+    /// The bytes of an entry that has to be there.
+    ///
+    /// # Errors
+    /// There is no such entry, or it is compressed.
+    pub(crate) fn bytes(&self, name: &str) -> Result<&[u8]> {
+        let range = self.range(name)?;
+        Ok(self.source.bytes().get(range).unwrap_or_default())
     }
 
     /// An error about an entry.
@@ -160,31 +213,20 @@ impl Archive {
         if let Some(known) = memories.get(&range.start) {
             return Ok(known.memory.clone());
         }
-        let bytes = self.source.bytes().get(range.clone()).unwrap_or_default();
-        let file = self.path.file_name().unwrap_or(self.path.as_os_str());
-        let called = format!("`{}{name}` of {}", self.root, file.display());
-        let (data, keep): (_, Box<dyn std::any::Any + Send + Sync>) =
-            match bytes.as_ptr().addr().is_multiple_of(ALIGNMENT) {
-                true => (bytes.as_ptr(), Box::new(Arc::clone(&self.source))),
-                false => {
-                    let copy = aligned(bytes).map_err(|_| {
-                        self.error(name, FileReason::Memory { bytes: bytes.len() as u64 })
-                    })?;
-                    (copy.as_ptr().cast(), Box::new(copy))
-                }
-            };
-        // SAFETY: `keep` is the source, of which these bytes are a part and which nobody writes, or a
-        // copy of them in memory that does not move with its owner. That bytes of `bool` are 0 or 1
-        // is checked before such a tensor is made.
-        let memory = unsafe { ExternalMemory::read_only(data, bytes.len(), called, keep) }?;
+        let called = format!("{}{name}", self.root);
+        let memory = self.source.memory(range.clone(), &self.path, &called)?;
         memories.insert(range.start, Weights { memory: memory.clone(), not_bool: None });
         Ok(memory)
     }
 
     /// Where an entry is.
     fn range(&self, name: &str) -> Result<Range<usize>> {
-        let found = self.entries.get(name).cloned();
-        Ok(found.ok_or_else(|| self.error(name, FileReason::Missing))?)
+        let reason = match self.entries.get(name) {
+            Some(Place { range, method: 0 }) => return Ok(range.clone()),
+            Some(Place { method, .. }) => FileReason::Compressed { method: *method },
+            None => FileReason::Missing,
+        };
+        Err(self.error(name, reason).into())
     }
 
     /// Refuses bytes of `bool` that are neither 0 nor 1. All bytes are looked at once, however many
@@ -226,7 +268,7 @@ impl fmt::Debug for Archive {
 }
 
 /// The folder that all entries are in, with its slash; nothing if there is none.
-fn root(entries: &BTreeMap<String, Range<usize>>) -> String {
+fn root(entries: &BTreeMap<String, Place>) -> String {
     let first = entries.keys().next().and_then(|name| name.split_once('/'));
     let Some((folder, _)) = first else { return String::new() };
     let root = format!("{folder}/");

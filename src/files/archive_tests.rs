@@ -220,7 +220,7 @@ fn a_damaged_entry_is_refused_by_name() {
     let whole = two().done();
     for (signature, nth, at, new, wanted) in [
         (CENTRAL, 1, 8, &[1u8, 8][..], "Encrypted { flags: 2049 }"),
-        (CENTRAL, 1, 10, &[8, 0], "Compressed { method: 8 }"),
+        (CENTRAL, 1, 10, &[8, 0], "Contradiction { what: \"its method\", one: 8, other: 0 }"),
         (CENTRAL, 1, 20, &[9], "Contradiction { what: \"its length\", one: 9, other: 32 }"),
         (CENTRAL, 1, 20, &[255, 255, 0, 0, 255, 255], "Truncated { what: \"its data\""),
         (CENTRAL, 1, 42, &[255, 255, 255, 127], "Truncated { what: \"the header before its data\""),
@@ -250,6 +250,21 @@ fn a_damaged_entry_is_refused_by_name() {
     assert_eq!(reason, "Overlap { other: \"m/archive_format\" }");
     assert_eq!(entry.as_deref(), Some("m/data/weights/weight_0"));
     assert!(text.ends_with("it overlaps with `m/archive_format`"), "{text}");
+}
+
+#[test]
+fn a_compressed_entry_is_refused_when_it_is_asked_for() {
+    let bytes = patched(two().done(), CENTRAL, 1, 10, &[8, 0]);
+    let archive = open(patched(bytes, LOCAL, 1, 8, &[8, 0]));
+    let name = "data/weights/weight_0";
+    assert!(archive.has(name) && archive.entry(name).is_none());
+    assert_eq!(archive.bytes("archive_format").unwrap(), b"pt2");
+    for error in [
+        archive.bytes(name).unwrap_err(),
+        archive.tensor(name, DType::F32, &[1], &[1], 0).unwrap_err(),
+    ] {
+        assert!(matches!(found(&error).reason, FileReason::Compressed { method: 8 }), "{error}");
+    }
 }
 
 #[test]

@@ -2,8 +2,21 @@
 
 use std::fmt;
 use std::path::Path;
+use straightline_catalog::DType;
 
 /// A file that cannot be read: which one, which of its entries, and why.
+///
+/// ```
+/// use straightline::{ErrorKind, load_state_dict};
+/// use straightline::files::FileReason;
+/// let folder = tempfile::tempdir().unwrap();
+/// let path = folder.path().join("weights.pt");
+/// std::fs::write(&path, "no weights").unwrap();
+/// let error = load_state_dict(&path).unwrap_err();
+/// let ErrorKind::Archive(found) = error.kind() else { panic!("{error}") };
+/// assert!(matches!(found.reason, FileReason::NotAnArchive { .. }));
+/// assert!(found.path.ends_with("weights.pt") && found.entry.is_none());
+/// ```
 #[derive(Debug)]
 pub struct FileError {
     /// The file.
@@ -163,4 +176,142 @@ pub enum FileReason {
         /// What it is.
         value: u8,
     },
+    /// A file of PyTorch before 1.6, or one written with `_use_new_zipfile_serialization=False`.
+    #[error(
+        "this is {what} as PyTorch wrote it before 1.6: convert it in Python with \
+         `torch.save(torch.load(old, weights_only=True), new)`"
+    )]
+    Legacy {
+        /// What it is.
+        what: &'static str,
+    },
+    /// An archive of something else.
+    #[error("this is {what}, and no checkpoint: {instead}")]
+    NotCheckpoint {
+        /// What it is.
+        what: &'static str,
+        /// What to do.
+        instead: &'static str,
+    },
+    /// Numbers in another byte order.
+    #[error("its numbers are in byte order `{}`, and are read in `little`: save it on such a machine", .order.escape_debug())]
+    ByteOrder {
+        /// The order.
+        order: String,
+    },
+    /// The pickle names something that is neither a tensor nor plain data.
+    #[error("at byte {at} the pickle names `{}`, {}", .name.escape_debug(), Advice(.name))]
+    Refused {
+        /// What it names, `module.name`.
+        name: String,
+        /// At which byte of the pickle.
+        at: u64,
+    },
+    /// An instruction that pickles of tensors do not have.
+    #[error(
+        "at byte {at} the pickle has instruction {opcode:#04x}, which pickles of plain data do not have"
+    )]
+    Instruction {
+        /// The instruction.
+        opcode: u8,
+        /// At which byte of the pickle.
+        at: u64,
+    },
+    /// The pickle is damaged.
+    #[error("the pickle is damaged at byte {at}: {what}")]
+    Pickle {
+        /// What is wrong.
+        what: &'static str,
+        /// At which byte of the pickle.
+        at: u64,
+    },
+    /// The pickle uses values again and again, so that they would fill the memory.
+    #[error(
+        "the pickle of {bytes} bytes uses what it has made so often that it would be much larger than itself"
+    )]
+    Expands {
+        /// How long it is.
+        bytes: u64,
+    },
+    /// Values in values in values, or a value that contains itself.
+    #[error("{} is in {levels} others: either nested too deeply, or a part of itself", Place(.place))]
+    TooDeep {
+        /// Where it is.
+        place: String,
+        /// How many levels are read.
+        levels: usize,
+    },
+    /// A value that is no data of a checkpoint.
+    #[error("{} is {what}", Place(.place))]
+    Value {
+        /// Where it is.
+        place: String,
+        /// What it is, and what to do.
+        what: &'static str,
+    },
+    /// A tensor of a dtype that the crate does not have.
+    #[error("tensor {} has dtype {dtype}, which is not supported: convert it before saving", Place(.tensor))]
+    DType {
+        /// Where the tensor is.
+        tensor: String,
+        /// Its dtype.
+        dtype: &'static str,
+    },
+    /// A tensor that reaches outside of its memory.
+    #[error(
+        "tensor {} of {dtype}{sizes:?} with strides {strides:?} at element {offset} does not lie in the {bytes} bytes \
+         of its storage", Place(.tensor)
+    )]
+    Outside {
+        /// Where the tensor is.
+        tensor: String,
+        /// Its dtype.
+        dtype: DType,
+        /// Its sizes.
+        sizes: Vec<i64>,
+        /// Its strides.
+        strides: Vec<i64>,
+        /// Its first element.
+        offset: i64,
+        /// How many bytes its storage has.
+        bytes: u64,
+    },
+    /// A storage is shorter than the pickle says.
+    #[error("tensor {} is said to lie in a storage of {said} bytes, which has {bytes}", Place(.tensor))]
+    Storage {
+        /// Where the tensor is.
+        tensor: String,
+        /// How many bytes the pickle says.
+        said: u64,
+        /// How many there are.
+        bytes: u64,
+    },
+}
+
+/// What to do about a name.
+struct Advice<'a>(&'a str);
+
+impl fmt::Display for Advice<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("and a checkpoint is made of tensors and plain data alone, so that reading it runs no code: ")?;
+        f.write_str(match self.0.starts_with("numpy") {
+            true => "before saving, turn numpy's scalars into Python's with `.item()`, and arrays into tensors",
+            false => {
+                "save the state of the model and not the model, `torch.save(model.state_dict(), path)`, and leave out \
+                 other objects"
+            }
+        })
+    }
+}
+
+/// Where a value is.
+struct Place<'a>(&'a str);
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            "" => f.write_str("at the top"),
+            place => write!(f, "`{}`", place.escape_debug()),
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Everything that the file says is compared with the file before it is used. What is read is the
 //! directory at the end and the header before each entry, so an archive of many gigabytes costs a
-//! few pages. Entries have to be stored as they are, since they are used in place.
+//! few pages. Entries are used in place: one that is compressed is known as that, and cannot be read.
 
 use super::error::FileReason;
 use std::collections::BTreeMap;
@@ -30,8 +30,17 @@ const CHANGED: u16 = 1 | 1 << 5 | 1 << 6 | 1 << 13;
 /// What is wrong, and with which entry.
 pub(super) type Refused = (Option<String>, FileReason);
 
-/// The entries of an archive by their full names: where their bytes are in the file.
-pub(super) type Directory = BTreeMap<String, Range<usize>>;
+/// The entries of an archive by their full names.
+pub(super) type Directory = BTreeMap<String, Place>;
+
+/// An entry.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// Where its bytes are in the file.
+    pub(super) range: Range<usize>,
+    /// How they are compressed: 0 if they are not.
+    pub(super) method: u16,
+}
 
 /// Numbers at places of a file.
 struct Bytes<'a>(&'a [u8]);
@@ -137,7 +146,8 @@ pub(super) fn directory(file: &[u8]) -> Result<Directory, Refused> {
             // a folder
             continue;
         }
-        if found.insert(name.to_owned(), extent.data).is_some() {
+        let place = Place { range: extent.data, method: central.method };
+        if found.insert(name.to_owned(), place).is_some() {
             return Err(of_entry(FileReason::Duplicate));
         }
     }
@@ -336,10 +346,7 @@ impl<'a> Central<'a> {
         if self.flags & CHANGED != 0 {
             return Err(FileReason::Encrypted { flags: self.flags });
         }
-        if self.method != 0 {
-            return Err(FileReason::Compressed { method: self.method });
-        }
-        if self.packed != self.bytes {
+        if self.method == 0 && self.packed != self.bytes {
             let (what, one, other) = ("its length", self.packed, self.bytes);
             return Err(FileReason::Contradiction { what, one, other });
         }
@@ -361,8 +368,8 @@ impl<'a> Central<'a> {
         }
         // sizes are those of the directory: the header has none where a descriptor follows the data
         let start = after + length + extra;
-        bytes.part("its data", start, self.bytes, end)?;
-        let data = start as usize..(start + self.bytes) as usize;
+        bytes.part("its data", start, self.packed, end)?;
+        let data = start as usize..(start + self.packed) as usize;
         Ok(Extent { header: self.header as usize, data })
     }
 }

@@ -39,7 +39,9 @@
 //! variants run that code with tables of their own: nothing is compiled for them. There are at most
 //! [`CompileOptions::max_variants`](crate::CompileOptions::max_variants) with code of their own;
 //! beyond that, calls run eagerly, and an event says so. [`explain`](crate::Compiled::explain)
-//! prints the guards, the kernels and the reason for every variant.
+//! prints the guards, the kernels and the reason for every variant; as a page of HTML
+//! ([`to_html`](crate::Explanation::to_html)) it also draws the graph, with each operator in the colour
+//! of the kernel that it went into.
 //!
 //! ```
 //! use straightline::{Tensor, compile};

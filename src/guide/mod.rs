@@ -17,6 +17,13 @@
     feature = "cuda",
     doc = "10. [`gpu`]: NVIDIA's GPUs: what they need, streams, compiled functions."
 )]
+#![cfg_attr(
+    feature = "compile",
+    doc = "11. [`models`]: models that PyTorch has exported, and memory of other libraries.",
+    doc = "12. [`from_pytorch`]: what PyTorch's names are called here."
+)]
+//!
+//! Beside these, [`files`]: weights from files of PyTorch and safetensors.
 
 pub mod backend;
 #[cfg(feature = "compile")]
@@ -26,9 +33,14 @@ pub mod control_flow;
 #[cfg(feature = "compile")]
 pub mod custom_op;
 pub mod dispatcher;
+pub mod files;
+#[cfg(feature = "compile")]
+pub mod from_pytorch;
 #[cfg(feature = "cuda")]
 pub mod gpu;
 pub mod gradients;
+#[cfg(feature = "compile")]
+pub mod models;
 pub mod tensors;
 #[cfg(feature = "compile")]
 pub mod training;

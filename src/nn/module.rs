@@ -5,13 +5,13 @@ use super::mode::TrainingFlag;
 use super::parameter::{Buffer, Parameter};
 use crate::autograd;
 use crate::error::{Error, ErrorKind, Result};
-use crate::methods::{load_safetensors, save_safetensors};
+use crate::files::save_safetensors;
 use crate::tensor::{Tensor, numbered};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use straightline_catalog::{DType, Device};
 
-/// Tensors by name, as [`load_safetensors`] gives them.
+/// Tensors by name, as [`load_state_dict`](crate::load_state_dict) gives them.
 pub type StateDict = BTreeMap<String, Tensor>;
 
 /// A network or a part of one: a struct whose fields are parameters, buffers, and other modules.
@@ -173,7 +173,8 @@ pub trait Module {
         save_safetensors(path, &self.state_dict()?)
     }
 
-    /// Loads a safetensors file, all names of which have to be the module's.
+    /// Loads a file of weights, safetensors or a state dict of `torch.save`
+    /// ([`load_state_dict`](crate::load_state_dict)), all names of which have to be the module's.
     ///
     /// # Errors
     /// The file cannot be read, or as [`load_state_dict`](Module::load_state_dict).
@@ -182,7 +183,7 @@ pub trait Module {
     where
         Self: Sized,
     {
-        self.load_state_dict(&load_safetensors(path)?, true).map(drop)
+        self.load_state_dict(&crate::files::load_state_dict(path)?, true).map(drop)
     }
 
     /// Puts the module into training mode, or into evaluation mode: what dropout and batch

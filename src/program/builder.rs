@@ -1,8 +1,11 @@
 //! Programs that are put together call by call: graphs of other tools, such as `torch.fx`.
 
 use super::body::{Results, Slot, Term as Inner};
-use super::build::{BodyBuilder, Given, GivenTerm, Missing, Node};
-use super::{Body, Fate, Input, InputKind, Output, Parts, Program, Source, Weight, WeightKind};
+use super::build::{BodyBuilder, Missing};
+use super::node::{Given, GivenTerm, Node};
+use super::{
+    Body, Fate, Input, InputKind, Output, Parts, Program, Source, Symbol, Trees, Weight, WeightKind,
+};
 use crate::dispatch::Value;
 use crate::error::Result;
 use crate::tensor::Tensor;
@@ -77,6 +80,8 @@ pub struct ProgramBuilder {
     inputs: Vec<Input>,
     weights: Vec<Weight>,
     sources: Vec<Source>,
+    symbols: Vec<Symbol>,
+    trees: Option<Trees>,
 }
 
 impl ProgramBuilder {
@@ -89,7 +94,20 @@ impl ProgramBuilder {
             inputs: Vec::new(),
             weights: Vec::new(),
             sources: Vec::new(),
+            symbols: Vec::new(),
+            trees: None,
         }
+    }
+
+    /// A size that may differ from call to call; its number, for [`Size::Symbol`](super::Size::Symbol).
+    pub fn symbol(&mut self, name: &str, min: Option<i64>, max: Option<i64>) -> usize {
+        self.symbols.push(Symbol { name: name.to_owned(), min, max });
+        self.symbols.len() - 1
+    }
+
+    /// Says how arguments and results nest.
+    pub fn trees(&mut self, trees: Trees) {
+        self.trees = Some(trees);
     }
 
     /// An input, after those that there are.
@@ -130,14 +148,14 @@ impl ProgramBuilder {
         Ok(Program::new(Parts {
             name: self.name,
             origin: "built".to_owned(),
-            symbols: Vec::new(),
+            symbols: self.symbols,
             inputs: self.inputs,
             weights: self.weights,
             outputs: outputs.collect(),
             sources: self.sources,
             fates: vec![Fate::Result; body.outputs.len()],
             body,
-            trees: None,
+            trees: self.trees,
         }))
     }
 }
@@ -266,12 +284,14 @@ mod tests {
             p.call(call("second", "_operator.getitem", vec![Term::Of(both), int(1)])).unwrap();
         let top = p.call(call("top", "aten::max.dim", vec![Term::Of(second), int(0)])).unwrap();
         let at = p.call(call("at", "_operator.getitem", vec![Term::Of(top), int(1)])).unwrap();
-        let yes = p
-            .graph(&["v"], |g, v| {
-                Ok(vec![Term::Of(g.call(call("s", "aten::sin", vec![Term::Of(v[0])]))?)])
-            })
-            .unwrap();
-        let no = p.graph(&["v"], |_, v| Ok(vec![Term::Of(v[0])])).unwrap();
+        let mut yes = GraphBuilder::new();
+        let v = yes.input("v");
+        let sin = yes.call(call("s", "aten::sin", vec![Term::Of(v)])).unwrap();
+        let yes = yes.finish(vec![Term::Of(sin)]).unwrap();
+        let mut no = GraphBuilder::new();
+        let v = no.input("v");
+        let same = no.call(call("s", "aten::mul.Tensor", vec![Term::Of(v), int(1)])).unwrap();
+        let no = no.finish(vec![Term::Of(same)]).unwrap();
         let pred = p.call(call("pred", "aten::gt.Scalar", vec![Term::Of(at), int(0)])).unwrap();
         let chosen = ProgramCall {
             is_tuple: true,

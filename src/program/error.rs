@@ -1,6 +1,6 @@
 //! Errors of programs: of their making, and of their calls.
 
-use super::spec::Place;
+use std::fmt;
 
 /// A program that cannot be run here, or a call that does not suit it.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
@@ -8,9 +8,9 @@ use super::spec::Place;
 pub enum ProgramError {
     /// Calls of operators that this crate does not have, each with how often it is called.
     #[error(
-        "the program calls {} that are not there: {}. Register an operator of your own under that name before the \
+        "the program calls {} that {} not there: {}. Register an operator of your own under that name before the \
          program is loaded, or export the model with decompositions that avoid it (`run_decompositions()`)",
-        plural(.targets.len(), "operator"), listed(.targets)
+        plural(.targets.len(), "operator"), if .targets.len() == 1 { "is" } else { "are" }, listed(.targets)
     )]
     Unsupported {
         /// `torch.ops.aten.no_such.default`, and how many nodes call it.
@@ -128,5 +128,26 @@ fn listed(targets: &[(String, usize)]) -> String {
 impl From<ProgramError> for crate::Error {
     fn from(e: ProgramError) -> crate::Error {
         crate::Error::new(crate::ErrorKind::Program(Box::new(e)))
+    }
+}
+
+/// Which size of which input.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The input's position.
+    pub index: usize,
+    /// Its name.
+    pub name: String,
+    /// The dimension; none for a number.
+    pub dim: Option<usize>,
+}
+
+/// "size 0 of input 1 (`mask`)".
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.dim {
+            Some(dim) => write!(f, "size {dim} of input {} (`{}`)", self.index, self.name),
+            None => write!(f, "input {} (`{}`)", self.index, self.name),
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Calls of higher order: graphs among their arguments.
 
 use super::body::{Action, Body, Scope, Term};
-use super::build::{Given, GivenTerm, Node, plain};
 use super::error::ProgramError;
+use super::node::{Given, GivenTerm, Node, plain};
 use crate::dispatch::Value;
 use std::sync::Arc;
 use straightline_catalog::{DType, Device, DeviceType};

@@ -13,11 +13,13 @@
 //! | `body` | graphs: steps, places for values |
 //! | `build` | names to places, targets to what is called, arguments by schema |
 //! | `builder` | programs that are put together call by call |
+//! | `node` | a node of a graph, before it is known what its target is |
 //! | `higher` | calls that are given graphs |
 //! | `numbers` | arithmetic on sizes between calls |
 //! | `coerce` | values as a schema wants them |
 //! | `run` | running a graph |
 //! | `writes` | which inputs a graph may write |
+//! | `facts` | what is known without a run: what is written, which inputs are positions in weights |
 //! | `error` | what can be wrong |
 
 mod body;
@@ -25,19 +27,23 @@ mod build;
 mod builder;
 mod coerce;
 mod error;
+mod facts;
 mod higher;
 mod leaf;
+mod node;
 mod numbers;
 mod run;
 mod spec;
 mod writes;
 
 pub(crate) use body::{Body, Results, Slot, Term as BodyTerm};
-pub(crate) use build::{BodyBuilder, Given, GivenTerm, Missing, Node};
+pub(crate) use build::{BodyBuilder, Missing};
 pub use builder::{GraphBuilder, ProgramBuilder, ProgramCall, ProgramGraph, Term, ValueId};
-pub use error::ProgramError;
+pub use error::{Place, ProgramError};
+pub(crate) use facts::written;
 pub use leaf::Leaf;
-pub use spec::{Input, InputKind, Output, Place, Size, Symbol, Weight, WeightKind};
+pub(crate) use node::{Given, GivenTerm, Node};
+pub use spec::{Input, InputKind, Output, Size, Symbol, Weight, WeightKind};
 
 use crate::autograd;
 use crate::compile::{CompileOptions, Compiled, compile_with};
@@ -174,23 +180,6 @@ impl Program {
         results.map(|(term, _)| source(term)).collect()
     }
 
-    /// The inputs that a call may write, by position: those of in-place operators, and those whose new
-    /// values are among what the graph returns.
-    pub fn written_inputs(&self) -> Vec<usize> {
-        let parts = &*self.0;
-        let user = |at: usize| match parts.sources.get(at) {
-            Some(Source::User(at)) => Some(*at),
-            _ => None,
-        };
-        let mut all: std::collections::BTreeSet<usize> =
-            parts.body.written_inputs().into_iter().filter_map(user).collect();
-        all.extend(parts.fates.iter().filter_map(|f| match f {
-            Fate::User(at) => Some(*at),
-            _ => None,
-        }));
-        all.into_iter().collect()
-    }
-
     /// Whether it draws random numbers.
     pub fn draws_random_numbers(&self) -> bool {
         self.0.body.draws()
@@ -221,6 +210,25 @@ impl Program {
         let program = self.clone();
         let compiled = compile_with(options, move |inputs: &[Leaf]| program.run_leaves(inputs));
         CompiledProgram { compiled, program: self.clone() }
+    }
+
+    /// Compares what a call would give with what the program takes, without running it.
+    ///
+    /// ```
+    /// use straightline::{Tensor, pt2, tensor};
+    /// let program = pt2::load("tests/data/pt2/lstm.pt2")?;
+    /// assert!(program.check([&tensor([1.5f32])?]).unwrap_err().to_string().contains("input 0"));
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Program`](crate::ErrorKind::Program): the first difference.
+    #[track_caller]
+    pub fn check(&self, inputs: impl IntoIterator<Item: Into<Leaf>>) -> Result<()> {
+        let at = std::panic::Location::caller();
+        let parts = &*self.0;
+        let inputs: Vec<Leaf> = inputs.into_iter().map(Into::into).collect();
+        spec::check(&parts.inputs, &parts.symbols, &inputs).map_err(|e| e.with_location(at))
     }
 
     fn run_leaves(&self, inputs: &[Leaf]) -> Result<Vec<Leaf>> {

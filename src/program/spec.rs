@@ -1,7 +1,7 @@
 //! What a program says about its inputs, weights and results.
 
 use super::Leaf;
-use super::error::ProgramError;
+use super::error::{Place, ProgramError};
 use crate::error::Result;
 use crate::tensor::Tensor;
 use std::fmt;
@@ -19,7 +19,14 @@ pub struct Symbol {
 }
 
 impl Symbol {
-    fn admits(&self, size: i64) -> bool {
+    /// Whether it may be of this size.
+    ///
+    /// ```
+    /// use straightline::program::Symbol;
+    /// let symbol = Symbol { name: "s77".into(), min: Some(2), max: None };
+    /// assert!(symbol.admits(2) && !symbol.admits(1));
+    /// ```
+    pub fn admits(&self, size: i64) -> bool {
         self.min.is_none_or(|min| size >= min) && self.max.is_none_or(|max| size <= max)
     }
 
@@ -57,6 +64,24 @@ pub enum Size {
 }
 
 impl Size {
+    /// Its value where the program's symbols have these sizes; `None` for a size that is known by its
+    /// text alone.
+    ///
+    /// ```
+    /// use straightline::program::Size;
+    /// let size = Size::Sum(vec![Size::Symbol(0), Size::Fixed(-1)]);
+    /// assert_eq!(size.of(&[8]), Some(7));
+    /// ```
+    pub fn of(&self, symbols: &[i64]) -> Option<i64> {
+        match self {
+            Size::Fixed(n) => Some(*n),
+            Size::Symbol(s) => symbols.get(*s).copied(),
+            Size::Sum(all) => all.iter().try_fold(0i64, |n, s| n.checked_add(s.of(symbols)?)),
+            Size::Product(all) => all.iter().try_fold(1i64, |n, s| n.checked_mul(s.of(symbols)?)),
+            Size::Other(_) => None,
+        }
+    }
+
     /// Its value where symbols have these sizes; `None` where one has none yet.
     fn value(&self, bound: &[Option<(i64, Place)>]) -> Option<i64> {
         match self {
@@ -79,27 +104,6 @@ impl Size {
             Size::Sum(of) => format!("({})", all(of, " + ")),
             Size::Product(of) => all(of, "*"),
             Size::Other(text) => text.clone(),
-        }
-    }
-}
-
-/// Which size of which input.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Place {
-    /// The input's position.
-    pub index: usize,
-    /// Its name.
-    pub name: String,
-    /// The dimension; none for a number.
-    pub dim: Option<usize>,
-}
-
-/// "size 0 of input 1 (`mask`)".
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.dim {
-            Some(dim) => write!(f, "size {dim} of input {} (`{}`)", self.index, self.name),
-            None => write!(f, "input {} (`{}`)", self.index, self.name),
         }
     }
 }
@@ -133,8 +137,15 @@ pub struct Input {
 }
 
 impl Input {
-    /// `x: f32[s77, 8]`.
-    pub(super) fn text(&self, symbols: &[Symbol]) -> String {
+    /// `x: f32[s77, 8]`, given the program's symbols.
+    ///
+    /// ```
+    /// use straightline::pt2;
+    /// let program = pt2::load("tests/data/pt2/transformer_encoder.pt2")?;
+    /// assert_eq!(program.inputs()[0].text(program.symbols()), "x: f32[2, s98, 32]");
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    pub fn text(&self, symbols: &[Symbol]) -> String {
         let Input { name, kind } = self;
         format!("{name}: {}", kind.text(symbols))
     }

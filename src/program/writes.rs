@@ -57,7 +57,7 @@ fn union(term: &Term, of: &[Inputs]) -> Inputs {
 }
 
 /// The inputs that results of an operator may share memory with.
-fn aliased(schema: &FunctionSchema, operands: &[Inputs]) -> Inputs {
+pub(super) fn aliased(schema: &FunctionSchema, operands: &[Inputs]) -> Inputs {
     let marked = |alias: &Option<AliasInfo>| alias.as_ref().is_some_and(|a| !a.is_empty());
     // without training they are their argument
     let passes = schema.name.name.contains("dropout");

@@ -1,18 +1,19 @@
 //! From an archive to a program.
 
+use super::codes;
 use super::expressions;
 use super::graph::{self, value_name};
+use super::json::json;
 use super::schema::{
     Argument, ExportedProgram, InputSpec, OutputSpec, SymArgument, SymInt, TensorMeta, TensorName,
     Versioned,
 };
 use super::weights::Weights;
-use super::{codes, json};
 use crate::error::{Error, Result};
 use crate::files::archive::Archive;
 use crate::program::{
     Fate, Input, InputKind, Leaf, Missing, Output, Parts, Program, ProgramError, Size, Source,
-    Symbol, Trees, Weight, WeightKind,
+    Symbol, Trees, Weight, WeightKind, written,
 };
 use crate::tensor::watcher;
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,11 +53,15 @@ pub(super) fn load(path: &Path, options: &Options) -> Result<Program> {
 
 /// The name of the archive's program.
 fn model_name(archive: &Archive, options: &Options) -> Result<String> {
-    if let Some(name) = &options.model {
-        return Ok(name.clone());
-    }
     let stem = |name: &str| name.strip_prefix("models/")?.strip_suffix(".json").map(str::to_owned);
     let all: Vec<String> = archive.names().filter_map(stem).collect();
+    if let Some(name) = &options.model {
+        if !all.is_empty() && !all.contains(name) {
+            let reason = format!("there is no program `{name}`, but: {}", all.join(", "));
+            return Err(ProgramError::Description { entry: "models/".into(), reason }.into());
+        }
+        return Ok(name.clone());
+    }
     match &all[..] {
         [one] => Ok(one.clone()),
         several if several.iter().any(|n| n == "model") => Ok("model".into()),
@@ -232,7 +237,7 @@ fn program(
     }
 
     let mut weights = Weights::read(archive, name)?;
-    let written_at = written(&body, &sources, &fates);
+    let written_at = written(&body, &sources, &fates).weights;
     let written: BTreeSet<String> =
         written_at.iter().filter_map(|at| weights.entry_of(&named[*at].0)).collect();
     let all = named.into_iter().map(|(name, kind)| {
@@ -278,20 +283,6 @@ fn same_value(argument: &Argument, name: &str) -> Result<(), String> {
             of_graph.unwrap_or("a constant")
         )),
     }
-}
-
-/// The weights that a run writes, by number.
-fn written(body: &crate::program::Body, sources: &[Source], fates: &[Fate]) -> BTreeSet<usize> {
-    let weight = |at: usize| match sources.get(at) {
-        Some(Source::Weight(at)) => Some(*at),
-        _ => None,
-    };
-    let by_graph = body.written_inputs().into_iter().filter_map(weight);
-    let by_signature = fates.iter().filter_map(|f| match f {
-        Fate::Weight(at) => Some(*at),
-        _ => None,
-    });
-    by_graph.chain(by_signature).collect()
 }
 
 fn input_kind(

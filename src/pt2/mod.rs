@@ -22,6 +22,7 @@
 //! | file | what |
 //! |---|---|
 //! | `schema` | what the JSON of an archive holds |
+//! | `json` | an entry that is JSON |
 //! | `codes` | the format's numbers for dtypes and the like |
 //! | `expressions` | sizes written as sympy writes them |
 //! | `graph` | the format's graph as a program's |
@@ -31,10 +32,9 @@
 mod codes;
 mod expressions;
 mod graph;
+mod json;
 mod load;
 mod schema;
-#[cfg(test)]
-mod tests;
 mod weights;
 
 use crate::error::Result;
@@ -42,7 +42,6 @@ use crate::program::Program;
 #[cfg(doc)]
 use crate::program::ProgramError;
 pub use load::Options;
-use serde::de::DeserializeOwned;
 use std::path::Path;
 
 /// Opens an archive and reads the program in it.
@@ -69,15 +68,4 @@ pub fn load(path: impl AsRef<Path>) -> Result<Program> {
 pub fn load_with(path: impl AsRef<Path>, options: &Options) -> Result<Program> {
     let at = std::panic::Location::caller();
     load::load(path.as_ref(), options).map_err(|e| e.with_location(at))
-}
-
-/// An entry that is JSON.
-fn json<T: DeserializeOwned>(entry: &str, bytes: &[u8]) -> Result<T> {
-    serde_json::from_slice(bytes).map_err(|e| {
-        let reason = match e.classify() {
-            serde_json::error::Category::Data => format!("it is not as the format says: {e}"),
-            _ => format!("it is no JSON: {e}"),
-        };
-        crate::program::ProgramError::Description { entry: entry.to_owned(), reason }.into()
-    })
 }

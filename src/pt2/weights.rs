@@ -1,6 +1,7 @@
 //! Weights of an archive, used where they lie.
 
 use super::codes;
+use super::json::json;
 use super::schema::{Payload, PayloadConfig, SymInt, TensorMeta};
 use crate::error::Result;
 use crate::files::archive::Archive;
@@ -27,7 +28,7 @@ impl<'a> Weights<'a> {
         {
             let entry = format!("{folder}{model}_{table}.json");
             let Some(bytes) = archive.entry(&entry) else { continue };
-            let table: PayloadConfig = super::json(&entry, bytes)?;
+            let table: PayloadConfig = json(&entry, bytes)?;
             for (name, payload) in table.config {
                 all.entry(name).or_insert((folder, payload));
             }

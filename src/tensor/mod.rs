@@ -34,7 +34,6 @@
 //! | `generator` | random number generators |
 //! | `read` | values out of tensors: one, rows, all |
 //! | `tensors` | several tensors at once |
-//! | `safetensors` | loading and saving |
 //! | `settled` | stand-ins of a capture that become ordinary tensors |
 
 pub(crate) mod access;

@@ -13,19 +13,25 @@ use crate::error::{CliError, Result};
 use crate::workloads::{self, Agreement, Program, Setting, Unready, Workload};
 use check::{Check, check, compare};
 use indicatif::{ProgressBar, ProgressStyle};
+pub(crate) use report::duration;
 use report::{Pair, Row, rounded};
 use sample::{Budget, Timing, measure};
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 use straightline::dispatch::call_count;
+use straightline::ops::aten;
 use straightline::{DType, Tensor};
 
-/// Times workloads, eager against compiled
+/// Times workloads and model files, eager against compiled
 #[derive(Debug, clap::Args)]
 #[command(allow_negative_numbers = true)]
 pub(crate) struct Options {
-    /// A workload's name, the beginning of names (w3, w5.mlp) or a glob (w*_b1); may be repeated
+    /// A workload's name, the beginning of names (w3, w5.mlp), a glob (w*_b1), or a model file; without
+    /// one, all workloads
+    #[arg(value_name = "WORKLOAD|MODEL.pt2")]
+    what: Vec<String>,
+    /// The same, several of them separated by commas; may be repeated
     #[arg(short, long = "workload", value_name = "NAME", value_delimiter = ',')]
     workloads: Vec<String>,
     /// Threads for the kernels
@@ -38,10 +44,10 @@ pub(crate) struct Options {
     #[arg(long)]
     quick: bool,
     /// Measures nothing: draws the rows that --json has written to FILE as an SVG
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["workloads", "json", "quick"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["what", "workloads", "json", "quick"])]
     picture: Option<PathBuf>,
     /// Measures nothing: writes the rows that benches/peers/run has written to FILE as tables
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["workloads", "json", "quick", "picture"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["what", "workloads", "json", "quick", "picture"])]
     tables: Option<PathBuf>,
     #[command(flatten)]
     setting: Setting,
@@ -62,16 +68,22 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     if let Some(file) = &options.tables {
         return Ok(write!(out, "{}", tables::markdown(file)?)?);
     }
-    let suite = workloads::many(&options.workloads)?;
+    let names: Vec<String> = options.what.iter().chain(&options.workloads).cloned().collect();
+    let suite = workloads::many(&names, &options.setting)?;
     straightline::set_num_threads(options.threads);
     let budget = if options.quick { Budget::QUICK } else { Budget::FULL };
     let progress = progress(suite.len());
     let (mut pairs, mut failures) = (Vec::new(), Vec::new());
     for workload in &suite {
-        progress.set_message(workload.name.clone());
-        let (pair, failure) = one(workload, options, budget);
+        let stage = |what: &str| progress.set_message(format!("{}: {what}", workload.name));
+        let (pair, failure) = one(workload, options, budget, &stage);
         if let Some(failure) = failure {
-            progress.suspend(|| eprintln!("{}: {failure}", workload.name));
+            if suite.len() == 1 && !options.json && pair.eager.median_us.is_none() {
+                // there is nothing to print a table of
+                progress.finish_and_clear();
+                return Err(failure);
+            }
+            progress.suspend(|| eprintln!("{}", named(&workload.name, &failure)));
             failures.push(workload.name.clone());
         }
         if options.json {
@@ -94,6 +106,15 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     Err(CliError::Failed { failed: failures.len(), total: suite.len(), names: failures.join(", ") })
 }
 
+/// A failure with the workload's name, which that of a model file may begin with.
+fn named(workload: &str, failure: &CliError) -> String {
+    let text = failure.to_string();
+    match text.starts_with(workload) {
+        true => text,
+        false => format!("{workload}: {text}"),
+    }
+}
+
 /// On standard error, and only where that is a terminal.
 fn progress(length: usize) -> ProgressBar {
     let bar = ProgressBar::new(length as u64);
@@ -105,7 +126,13 @@ fn progress(length: usize) -> ProgressBar {
 }
 
 /// Both rows of a workload; the second part is what went wrong, also written into the rows.
-fn one(workload: &Workload, options: &Options, budget: Budget) -> (Pair, Option<CliError>) {
+fn one(
+    workload: &Workload,
+    options: &Options,
+    budget: Budget,
+    stage: &dyn Fn(&str),
+) -> (Pair, Option<CliError>) {
+    stage("making it");
     let row = |mode| Row::empty(mode, &workload.name, options.threads);
     let mut pair = Pair { eager: row("eager"), compiled: row("compiled") };
     let program = match workload.build(&options.setting) {
@@ -113,13 +140,14 @@ fn one(workload: &Workload, options: &Options, budget: Budget) -> (Pair, Option<
         Err(unready) => {
             let (note, failure) = match unready {
                 Unready::Unavailable(reason) => (format!("n/a: {reason}"), None),
-                Unready::Failed(e) => (format!("failed: {e}"), Some(e.into())),
+                Unready::Failed(e) => (format!("failed: {e}"), Some(e)),
             };
             pair.eager.note = Some(note.clone());
             pair.compiled.note = Some(note);
             return (pair, failure);
         }
     };
+    stage("eager");
     let eager = match eager(&*program, workload, &mut pair.eager, budget) {
         Ok(outputs) => outputs,
         Err(e) => {
@@ -129,6 +157,7 @@ fn one(workload: &Workload, options: &Options, budget: Budget) -> (Pair, Option<
             return (pair, Some(e));
         }
     };
+    stage("compiled");
     if let Err(e) = compiled(&*program, workload, &eager, &mut pair.compiled, budget) {
         pair.compiled.note = Some(format!("failed: {e}"));
         return (pair, Some(e));
@@ -175,8 +204,11 @@ fn compiled(
     Ok(())
 }
 
-/// The elements as `f64`, row-major.
+/// The elements as `f64`, row-major; of complex ones both parts.
 pub(crate) fn elements(t: &Tensor) -> straightline::Result<Vec<f64>> {
+    if t.dtype().is_complex() {
+        return elements(&aten::view_as_real(&t.resolve_conj()?)?);
+    }
     t.to_dtype(DType::F64)?.to_vec::<f64>()
 }
 
@@ -184,8 +216,8 @@ pub(crate) fn elements(t: &Tensor) -> straightline::Result<Vec<f64>> {
 fn sums(workload: &Workload, outputs: &[Tensor]) -> Result<Vec<Check>> {
     let each = outputs.iter().map(|output| {
         Ok(match workload.agreement {
-            Agreement::Within(_) => check(&elements(output)?),
             Agreement::ShapeOnly => check(&[0.0]),
+            _ => check(&elements(output)?),
         })
     });
     each.collect()
@@ -245,7 +277,7 @@ fn agree(workload: &Workload, eager: &[Tensor], compiled: &[Tensor]) -> Result<(
                 eager.sizes()
             ));
         }
-        let Agreement::Within(tolerance) = workload.agreement else {
+        let Some(tolerance) = workload.agreement.share(eager.dtype()) else {
             continue;
         };
         if let Some(d) = compare(&elements(eager)?, &elements(compiled)?, tolerance) {

@@ -134,9 +134,16 @@ pub(super) fn table(pairs: &[Pair], threads: usize) -> String {
     let mut notes = String::new();
     for pair in pairs {
         let (eager, compiled) = (&pair.eager, &pair.compiled);
-        for row in [eager, compiled] {
-            if let Some(note) = &row.note {
-                notes.push_str(&format!("{} ({}): {note}\n", row.workload, row.mode));
+        match (&eager.note, &compiled.note) {
+            (Some(note), Some(same)) if note == same => {
+                notes.push_str(&format!("{}: {note}\n", eager.workload));
+            }
+            _ => {
+                for row in [eager, compiled] {
+                    if let Some(note) = &row.note {
+                        notes.push_str(&format!("{} ({}): {note}\n", row.workload, row.mode));
+                    }
+                }
             }
         }
         let dispatches = match (eager.dispatches, compiled.dispatches) {
@@ -225,6 +232,6 @@ mod tests {
         let none = Pair { compiled: missing.clone(), eager: missing };
         let text = table(&[Pair { eager, compiled }, none], 1);
         assert!(text.contains("5.00x") && text.contains("4 -> 0"), "{text}");
-        assert!(text.contains("w1.add_grad (eager): n/a: later"), "{text}");
+        assert!(text.contains("w1.add_grad: n/a: later"), "{text}");
     }
 }

@@ -1,7 +1,9 @@
-//! `dump`: a workload or a graph file at one stage of its compilation.
+//! `dump`: a workload, a model file or a graph file at one stage of its compilation.
 
 use super::export;
 use crate::error::{CliError, Result};
+use crate::model;
+use crate::progress;
 use crate::workloads::{self, Setting};
 use std::fmt;
 use std::io::Write;
@@ -11,12 +13,13 @@ use straightline::{Executable, Lowered, Traced, cuda};
 use straightline_passes::ir::graph::Graph;
 use straightline_passes::ir::verify::structure;
 
-/// Prints one stage of the compilation of a workload or a graph file
+/// Prints one stage of the compilation of a workload, a model file or a graph file
 #[derive(Debug, clap::Args)]
 #[command(allow_negative_numbers = true)]
 pub(crate) struct Options {
-    /// A workload's name or the beginning of one name, or a file with a graph's text (FILE.sl)
-    #[arg(value_name = "WORKLOAD|FILE.sl")]
+    /// A workload's name or the beginning of one name, a model file, or a file with a graph's text
+    /// (FILE.sl)
+    #[arg(value_name = "WORKLOAD|MODEL.pt2|FILE.sl")]
     what: String,
     /// Which stage
     #[arg(long, value_enum, default_value_t = Stage::Captured)]
@@ -33,6 +36,8 @@ pub(crate) struct Options {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum Stage {
+    /// Of a model file: sizes, inputs, weights and calls, as the file has them
+    Program,
     /// The graph as it was captured (or read from the file)
     Captured,
     /// The graph after decomposition and simplification
@@ -71,7 +76,10 @@ impl fmt::Display for Stage {
 
 pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     let path = Path::new(&options.what);
-    let text = if path.extension().is_some_and(|e| e == "sl") || path.is_file() {
+    let is_graph = path.extension().is_some_and(|e| e == "sl") || path.is_file();
+    let text = if options.stage == Stage::Program {
+        program(options)?
+    } else if is_graph && !model::is_model(&options.what) {
         let traced = Traced::from_graph(read(path)?);
         render(&traced, options).map_err(|e| match e {
             // the message does not name the graph otherwise
@@ -79,14 +87,33 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
             e => e,
         })?
     } else {
-        let program = workloads::one(&options.what)?.require(&options.setting)?;
-        render(&program.compile().trace()?, options)?
+        let _progress = progress::spinner(format!("compiling {}", options.what));
+        let workload = workloads::one(&options.what, &options.setting)?;
+        render(&workload.require(&options.setting)?.compile().trace()?, options)?
     };
     out.write_all(text.as_bytes())?;
     if !text.ends_with('\n') {
         writeln!(out)?;
     }
     Ok(())
+}
+
+/// A model file as it is.
+fn program(options: &Options) -> Result<String> {
+    let Options { what, format, setting, stage, .. } = options;
+    if !model::is_model(what) {
+        return Err(CliError::Usage(format!(
+            "`{what}` is no model file (FILE.pt2): only these have a stage `{stage}`"
+        )));
+    }
+    if *format != Format::Text {
+        return Err(CliError::NoSuchFormat {
+            stage: stage.to_string(),
+            format: format!("{format:?}").to_lowercase(),
+            available: "text".to_owned(),
+        });
+    }
+    Ok(model::load(what, &setting.model)?.to_string())
 }
 
 fn file_error(path: &Path, message: String) -> CliError {

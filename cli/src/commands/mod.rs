@@ -6,4 +6,5 @@ pub(crate) mod explain;
 mod export;
 pub(crate) mod ops;
 pub(crate) mod profile;
+pub(crate) mod run;
 pub(crate) mod trace;

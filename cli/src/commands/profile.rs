@@ -1,16 +1,18 @@
 //! `profile`: how long the operators of a workload take, and what memory.
 
 use crate::error::{CliError, Result};
+use crate::progress;
 use crate::workloads::{self, Setting};
 use std::io::Write;
 use std::path::PathBuf;
 use straightline::profiler::{Profiler, ProfilerOptions, SortBy};
 
-/// Prints the time and memory of each operator of a workload
+/// Prints the time and memory of each operator of a workload or a model file
 #[derive(Debug, clap::Args)]
 #[command(allow_negative_numbers = true)]
 pub(crate) struct Options {
-    /// The workload's name, or the beginning of one name
+    /// The workload's name, or the beginning of one name, or a model file
+    #[arg(value_name = "WORKLOAD|MODEL.pt2")]
     workload: String,
     /// Which calls
     #[arg(long, value_enum, default_value_t = Of::Eager)]
@@ -57,7 +59,8 @@ enum Sort {
 }
 
 pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
-    let program = workloads::one(&options.workload)?.require(&options.setting)?;
+    let working = progress::spinner(format!("measuring {}", options.workload));
+    let program = workloads::one(&options.workload, &options.setting)?.require(&options.setting)?;
     if let Some(path) = &options.trace {
         // a file that cannot be written is told before minutes of measuring
         std::fs::File::create(path).map_err(|e| CliError::File {
@@ -81,6 +84,7 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
         Of::Replay => compiled.run(options.calls)?,
     }
     let profile = profiler.stop();
+    drop(working);
     let order = match options.sort {
         Sort::Own => SortBy::SelfTime,
         Sort::Total => SortBy::TotalTime,

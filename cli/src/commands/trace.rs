@@ -1,15 +1,17 @@
 //! `trace`: what a workload's call looks like to the dispatcher.
 
 use crate::error::Result;
+use crate::progress;
 use crate::workloads::{self, Setting};
 use std::io::Write;
 use straightline::dispatch::capture;
 
-/// Prints the dispatch trace of one call of a workload
+/// Prints the dispatch trace of one call of a workload or a model file
 #[derive(Debug, clap::Args)]
 #[command(allow_negative_numbers = true)]
 pub(crate) struct Options {
-    /// The workload's name, or the beginning of one name
+    /// The workload's name, or the beginning of one name, or a model file
+    #[arg(value_name = "WORKLOAD|MODEL.pt2")]
     workload: String,
     /// Which call
     #[arg(long, value_enum, default_value_t = Of::Eager)]
@@ -29,7 +31,8 @@ enum Of {
 }
 
 pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
-    let program = workloads::one(&options.workload)?.require(&options.setting)?;
+    let working = progress::spinner(format!("calling {}", options.workload));
+    let program = workloads::one(&options.workload, &options.setting)?.require(&options.setting)?;
     let lines = match options.of {
         Of::Eager => traced(|| program.run(1))?,
         Of::Capture => {
@@ -42,6 +45,7 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
             traced(|| compiled.run(1))?
         }
     };
+    drop(working);
     for line in &lines {
         writeln!(out, "{line}")?;
     }

@@ -1,20 +1,21 @@
 //! A workload ready to run: a function with its inputs, eager and compiled.
 
+use crate::error::CliError;
 use std::hint::black_box;
 use std::sync::Arc;
-use straightline::{Compiled, Explanation, Traced};
-use straightline::{Result, Tensor, TensorTree, compile};
+use straightline::{CompileOptions, Compiled, Explanation, Traced};
+use straightline::{Result, Tensor, TensorTree, compile_with};
 
 /// Why a workload could not be built.
 pub(crate) enum Unready {
     /// It cannot run here, and that is not a failure.
     Unavailable(String),
-    Failed(straightline::Error),
+    Failed(CliError),
 }
 
-impl From<straightline::Error> for Unready {
-    fn from(e: straightline::Error) -> Self {
-        Unready::Failed(e)
+impl<E: Into<CliError>> From<E> for Unready {
+    fn from(e: E) -> Self {
+        Unready::Failed(e.into())
     }
 }
 
@@ -27,7 +28,11 @@ pub(crate) trait Program {
     /// What it gives, eagerly: of a training the losses of its first steps.
     fn outputs(&self) -> Result<Vec<Tensor>>;
     /// Wraps it in `compile()`; nothing is compiled before the first call.
-    fn compile(&self) -> Box<dyn CompiledProgram>;
+    fn compile(&self) -> Box<dyn CompiledProgram> {
+        self.compile_with(CompileOptions::default())
+    }
+    /// The same with options.
+    fn compile_with(&self, options: CompileOptions) -> Box<dyn CompiledProgram>;
 }
 
 /// The same after `compile()`.
@@ -134,11 +139,11 @@ where
         Training::outputs(self.training.as_ref(), || (self.function)(&self.inputs))
     }
 
-    fn compile(&self) -> Box<dyn CompiledProgram> {
+    fn compile_with(&self, options: CompileOptions) -> Box<dyn CompiledProgram> {
         let function = Arc::clone(&self.function);
         Box::new(CompiledFunction {
             inputs: self.inputs.map(&mut Tensor::clone),
-            compiled: compile(move |inputs: &I| function(inputs)),
+            compiled: compile_with(options, move |inputs: &I| function(inputs)),
             training: self.training.clone(),
         })
     }

@@ -23,7 +23,7 @@ fn names_are_fixed() {
 }
 
 fn output(name: &str) -> straightline::Tensor {
-    let program = one(name).unwrap().require(&Setting::default()).unwrap();
+    let program = one(name, &Setting::default()).unwrap().require(&Setting::default()).unwrap();
     program.outputs().unwrap().swap_remove(0)
 }
 
@@ -81,11 +81,13 @@ fn convolutions_give_known_sums() {
 fn what_is_missing_is_said() {
     // the variable may be set where the tests run
     if std::env::var_os("STRAIGHTLINE_MINILM").is_none() {
-        let error = one("w12.minilm_b1_l8").unwrap().require(&Setting::default());
+        let error =
+            one("w12.minilm_b1_l8", &Setting::default()).unwrap().require(&Setting::default());
         let error = error.err().unwrap().to_string();
         assert!(error.contains("--minilm PATH"), "{error}");
     }
-    let setting = Setting { minilm: Some("/nowhere".into()) };
-    let error = one("w12.minilm_b1_l8").unwrap().require(&setting).err().unwrap();
+    let setting = Setting { minilm: Some("/nowhere".into()), ..Setting::default() };
+    let error =
+        one("w12.minilm_b1_l8", &Setting::default()).unwrap().require(&setting).err().unwrap();
     assert!(error.to_string().contains("/nowhere/config.json"), "{error}");
 }

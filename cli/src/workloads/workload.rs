@@ -2,7 +2,9 @@
 
 use super::program::{Built, Program, Unready};
 use crate::error::{CliError, Result};
+use crate::model::ModelOptions;
 use std::path::PathBuf;
+use straightline::DType;
 
 /// What a workload may need from outside.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -11,6 +13,8 @@ pub(crate) struct Setting {
     /// default is the environment variable STRAIGHTLINE_MINILM
     #[arg(long, value_name = "PATH")]
     pub(crate) minilm: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) model: ModelOptions,
 }
 
 impl Setting {
@@ -26,8 +30,23 @@ impl Setting {
 pub(crate) enum Agreement {
     /// Within this share of the element and of the root mean square.
     Within(f64),
+    /// As [`Agreement::Within`] by the dtype of each output: what sums in another order may differ by.
+    ByDType,
     /// The elements are whatever was in memory: only sizes and dtype must agree.
     ShapeOnly,
+}
+
+impl Agreement {
+    /// The share for an output of this dtype, unless its elements mean nothing.
+    pub(crate) fn share(self, dtype: DType) -> Option<f64> {
+        match self {
+            Agreement::Within(share) => Some(share),
+            Agreement::ByDType if dtype.is_half() => Some(2e-2),
+            Agreement::ByDType if dtype.is_floating() || dtype.is_complex() => Some(1e-4),
+            Agreement::ByDType => Some(0.0),
+            Agreement::ShapeOnly => None,
+        }
+    }
 }
 
 /// Pointwise results: the same functions in the same order, except that products may be fused into
@@ -60,7 +79,7 @@ impl Workload {
     /// [`Workload::build`] where it must run.
     pub(crate) fn require(&self, setting: &Setting) -> Result<Box<dyn Program>> {
         self.build(setting).map_err(|e| match e {
-            Unready::Failed(e) => CliError::Library(e),
+            Unready::Failed(e) => e,
             Unready::Unavailable(reason) => {
                 CliError::Unavailable { workload: self.name.clone(), reason }
             }

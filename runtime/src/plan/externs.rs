@@ -1,5 +1,6 @@
 //! Steps that are not generated code: runtime kernels, called by the generated function.
 
+use super::clock::Host;
 use super::convolution::ConvolutionStep;
 use super::matmul::MatmulStep;
 use super::place::Located;
@@ -217,7 +218,7 @@ pub(super) extern "C" fn run_step(descriptor: *const u8, context: *const RunCont
     let run = unsafe { &*context };
     // SAFETY: `Plan::run` sets `host` to where errors go, to which no one else refers during the
     // call.
-    let host = unsafe { &mut *run.host.cast::<Option<PlanError>>() };
+    let host = unsafe { &mut *run.host.cast::<Host>() };
     // a panic must not cross generated code
     let result = catch_unwind(AssertUnwindSafe(|| step.run(run)));
     let error = match result {
@@ -238,7 +239,7 @@ pub(super) extern "C" fn run_step(descriptor: *const u8, context: *const RunCont
             }
         }
     };
-    *host = Some(error);
+    host.error = Some(error);
     // SAFETY: the status of this run, on the stack of `Plan::run`.
     unsafe {
         (*run.status).step = step.step as i64;

@@ -51,6 +51,7 @@
 //! ```
 
 pub mod branch;
+mod clock;
 mod convolution;
 mod error;
 mod externs;
@@ -63,16 +64,19 @@ mod timings;
 mod tests;
 
 pub use crate::cpu::jit::ArgPtr;
+pub use clock::StepTimes;
 pub use error::{ExternError, Panicked, PlanError};
 pub use externs::{ExternCtx, ExternFn, ExternRegistry, View, ViewMut};
 pub use timings::PassTimings;
 
 use crate::cpu::jit::{self, Compiled, JitOptions, RunContext, Status, Unfit};
 use crate::memory::{Block, allocate, guard};
+use clock::{Clock, Host};
 use externs::ExternStep;
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 use straightline_passes::schedule::loops::{Buffer, BufferKind, Schedule, Step};
 
 /// Why the code of a plan does not serve another schedule.
@@ -113,6 +117,9 @@ pub struct PlanOptions {
     pub keep_asm: bool,
     /// Use Cranelift's 128-bit vectors only, where wider ones would run the inner loops.
     pub narrow: bool,
+    /// Measure how long each step of a run takes ([`Plan::step_times`]). The code reads a clock after
+    /// each step, which takes some 30 ns.
+    pub time_steps: bool,
     /// The runtime kernels that [`Extern::Op`](straightline_passes::schedule::loops::Extern::Op)
     /// steps name.
     pub externs: Arc<ExternRegistry>,
@@ -132,6 +139,7 @@ pub struct Plan {
     // a table of addresses to the code: null where a step is generated
     externs: Vec<Option<Box<ExternStep>>>,
     timings: PassTimings,
+    clock: Option<Clock>,
 }
 
 impl std::fmt::Debug for Plan {
@@ -212,10 +220,12 @@ impl Plan {
             keep_clif: options.keep_clif,
             keep_asm: options.keep_asm,
             wide: !options.narrow,
+            lap: options.time_steps.then_some(clock::lap as jit::LapCall),
         };
         let (code, numbers) = timings
             .time("codegen", || jit::compile(&schedule, &others, externs::run_step, jit_options))?;
-        Ok(Plan { schedule, code: Arc::new(code), numbers, closed, externs, timings })
+        let clock = options.time_steps.then(Clock::default);
+        Ok(Plan { schedule, code: Arc::new(code), numbers, closed, externs, timings, clock })
     }
 
     /// A plan of another schedule that runs the code of this one, with a table of its own.
@@ -256,7 +266,9 @@ impl Plan {
             externs::resolve(schedule, &options.externs, Some(&self.externs))
         })?;
         let (code, schedule) = (self.code.clone(), schedule.clone());
-        Ok(Ok(Plan { schedule, code, numbers: table, closed, externs, timings }))
+        // the code has the calls of the clock, or has them not
+        let clock = self.clock.as_ref().map(|_| Clock::default());
+        Ok(Ok(Plan { schedule, code, numbers: table, closed, externs, timings, clock }))
     }
 
     /// Whether two plans run the same code.
@@ -292,6 +304,11 @@ impl Plan {
     /// How long the passes took.
     pub fn timings(&self) -> &PassTimings {
         &self.timings
+    }
+
+    /// How long the steps of the runs so far took, if [`PlanOptions::time_steps`].
+    pub fn step_times(&self) -> Option<StepTimes> {
+        self.clock.as_ref().map(Clock::times)
     }
 
     /// Runs the plan.
@@ -343,7 +360,26 @@ impl Plan {
     /// # Safety
     ///
     /// As of [`Plan::run`].
+    #[inline]
     pub unsafe fn run_table(&self, table: &[ArgPtr]) -> Result<(), PlanError> {
+        match &self.clock {
+            // SAFETY: the caller's contract.
+            None => unsafe { self.enter(table, None) },
+            // SAFETY: the caller's contract.
+            Some(clock) => clock.measure(|laps| unsafe { self.enter(table, Some(laps)) }),
+        }
+    }
+
+    /// [`Plan::run_table`], noting when each step ends.
+    ///
+    /// # Safety
+    ///
+    /// As of [`Plan::run`].
+    unsafe fn enter(
+        &self,
+        table: &[ArgPtr],
+        laps: Option<&mut Vec<Instant>>,
+    ) -> Result<(), PlanError> {
         let (i, p, o) = self.code.arg_counts();
         if table.len() != i + p + o {
             let given = (table.len(), 0, 0);
@@ -359,23 +395,24 @@ impl Plan {
             guard::close(arena, &self.closed)?;
         }
         let mut status = Status::default();
-        let mut error: Option<PlanError> = None;
+        let mut host = Host { error: None, laps };
         let context = RunContext {
             args: table.as_ptr(),
             arena: arena.as_ref().map_or(NO_ARENA, Block::as_ptr),
             status: &raw mut status,
-            host: (&raw mut error).cast(),
+            host: (&raw mut host).cast(),
             // an optional box is a pointer that may be null
             steps: self.externs.as_ptr().cast(),
             numbers: self.numbers.as_ptr(),
         };
+        host.lap();
         // SAFETY: the table has the entries that the code expects, by the caller's contract; the
         // arena is ours alone.
         unsafe { self.code.run(&context) };
         if status.code == 0 {
             return Ok(());
         }
-        Err(self.failure(status, error))
+        Err(self.failure(status, host.error))
     }
 
     #[cold]

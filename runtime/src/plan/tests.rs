@@ -79,6 +79,27 @@ fn temporaries_pass_through_the_arena() {
 }
 
 #[test]
+fn a_plan_measures_its_steps_if_asked() {
+    let plain = Plan::compile(chain(6), &PlanOptions::default()).expect("compiles");
+    assert_eq!(plain.step_times(), None);
+    let options = PlanOptions { time_steps: true, ..PlanOptions::default() };
+    for n in [6, 100_000] {
+        let plan = Plan::compile(chain(n), &options).expect("compiles");
+        assert_eq!(plan.step_times(), Some(StepTimes::default()));
+        let mut x = vec![1f32; n as usize];
+        for runs in 1..4 {
+            assert!(run_chain(&plan, &mut x).iter().all(|y| *y == 14.0));
+            let times = plan.step_times().expect("measured");
+            assert_eq!((times.runs, times.steps.len()), (runs, 3));
+        }
+        // what did not end well is not a run
+        // SAFETY: nothing is run without arguments.
+        unsafe { plan.run(&[], &[], &[]) }.expect_err("no arguments");
+        assert_eq!(plan.step_times().map(|t| t.runs), Some(3));
+    }
+}
+
+#[test]
 fn sixty_four_threads_share_a_plan() {
     let plan = Plan::compile(chain(301), &PlanOptions::default()).expect("compiles");
     std::thread::scope(|scope| {

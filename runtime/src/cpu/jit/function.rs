@@ -37,7 +37,12 @@ pub struct JitOptions {
     pub keep_asm: bool,
     /// Use vectors wider than Cranelift's if the machine has them.
     pub wide: bool,
+    /// Call this after each step.
+    pub lap: Option<LapCall>,
 }
+
+/// What is called after a step, with the context of the run.
+pub type LapCall = extern "C" fn(*const RunContext);
 
 /// What a step that is not a kernel calls with its descriptor, one of [`RunContext::steps`], and the
 /// context; it reports failure through the status.
@@ -319,6 +324,9 @@ impl Unit<'_> {
                             }
                         }
                     }
+                }
+                if let Some(lap) = unit.options.lap {
+                    e.call_address(lap as *const () as usize, &[types::I64], None, &[run]);
                 }
             }
             e.b.ins().return_(&[]);

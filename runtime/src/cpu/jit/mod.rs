@@ -56,7 +56,7 @@ mod interp;
 mod tests;
 
 pub use argument::ArgPtr;
-pub use function::{Compiled, ExternCall, JitOptions, RunContext, compile};
+pub use function::{Compiled, ExternCall, JitOptions, LapCall, RunContext, compile};
 pub use sizes::Unfit;
 pub use status::{EXTERN_FAILED, INDEX_OUT_OF_RANGE, Status, ZERO_DIVISION};
 pub(crate) use verify::verify;

@@ -1,12 +1,14 @@
-//! Loading and saving named tensors in the safetensors format.
+//! Loading, mapping and saving named tensors in the safetensors format.
 
+use super::archive::Source;
 use crate::error::{Error, Result};
 use crate::tensor::watcher;
 use crate::tensor::{Tensor, access};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use std::collections::BTreeMap;
 use std::path::Path;
-use straightline_catalog::{DType, Device};
+use std::sync::Arc;
+use straightline_catalog::{DType, Device, layout};
 
 fn dtype_from(d: Dtype) -> Option<DType> {
     Some(match d {
@@ -42,7 +44,8 @@ fn dtype_to(d: DType) -> Option<Dtype> {
     })
 }
 
-/// Loads every tensor of a safetensors file onto the CPU.
+/// Loads every tensor of a safetensors file onto the CPU, into memory of its own.
+/// [`map_safetensors`] leaves them in the file.
 ///
 /// # Errors
 /// [`crate::ErrorKind::File`] with the path and the reason: no such file, a damaged header, a
@@ -77,11 +80,62 @@ pub fn load_safetensors_on(
 ) -> Result<BTreeMap<String, Tensor>> {
     watcher::check("load_safetensors()", "load the tensors before and close over them")?;
     let path = path.as_ref();
-    let file = std::fs::File::open(path).map_err(|e| Error::file(path, e))?;
-    // SAFETY: the map is read once below and dropped; another process that truncates the file
-    // meanwhile is the known risk of every memory map, and is documented by memmap2.
-    let map = unsafe { memmap2::Mmap::map(&file) }.map_err(|e| Error::file(path, e))?;
-    parse(&map, device).map_err(|message| Error::file(path, message))
+    let source = Source::open(path).map_err(|e| Error::file(path, e))?;
+    parse(source.bytes(), device).map_err(|message| Error::file(path, message))
+}
+
+/// Maps a safetensors file: its tensors lie in the file, so that loading takes neither time nor
+/// memory for them, and their pages are read when they are used. (A tensor that is not aligned to 8
+/// bytes in the file is copied.)
+///
+/// They are read only: a call that would write one is refused
+/// ([`ErrorKind::ReadOnly`](crate::ErrorKind::ReadOnly)), and [`copied`](Tensor::copied) makes a copy
+/// that may be written. Whoever changes the file while its tensors are in use changes them, or ends
+/// the process if it becomes shorter: write a new file beside it and rename it.
+///
+/// # Errors
+/// As [`load_safetensors`].
+///
+/// ```
+/// use straightline::{ErrorKind, map_safetensors, save_safetensors, tensor};
+/// let folder = tempfile::tempdir().unwrap();
+/// let path = folder.path().join("w.safetensors");
+/// save_safetensors(&path, [("w", &tensor([1.0, 2.0])?)])?;
+/// let w = &map_safetensors(&path)?["w"];
+/// assert_eq!(w.mul(2)?.to_vec::<f32>()?, [2.0, 4.0]);
+/// assert!(matches!(w.mul_(2).unwrap_err().kind(), ErrorKind::ReadOnly { .. }));
+/// # Ok::<(), straightline::Error>(())
+/// ```
+#[track_caller]
+pub fn map_safetensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>> {
+    watcher::check("map_safetensors()", "map the tensors before and close over them")?;
+    let path = path.as_ref();
+    let source = Source::open(path).map_err(|e| Error::file(path, e))?;
+    map(path, &Arc::new(source))
+}
+
+/// Tensors that lie in a file.
+pub(super) fn map(path: &Path, source: &Arc<Source>) -> Result<BTreeMap<String, Tensor>> {
+    let bytes = source.bytes();
+    let mut out = BTreeMap::new();
+    for Entry { name, dtype, sizes, data } in
+        entries(bytes).map_err(|message| Error::file(path, message))?
+    {
+        let start = data.as_ptr().addr().saturating_sub(bytes.as_ptr().addr());
+        let memory = source.memory(start..start + data.len(), path, &name)?;
+        let strides = layout::contiguous_strides(&sizes);
+        let t = memory
+            .tensor(dtype, &sizes, &strides, 0)
+            .map_err(|e| Error::file(path, format!("tensor `{name}`: {e}")))?;
+        out.insert(name, t);
+    }
+    Ok(out)
+}
+
+/// Whether bytes begin as a safetensors file does: the length of its header, and the header.
+pub(super) fn is_safetensors(bytes: &[u8]) -> bool {
+    let Some((length, rest)) = bytes.split_first_chunk() else { return false };
+    rest.first() == Some(&b'{') && u64::from_le_bytes(*length) <= rest.len() as u64
 }
 
 impl Tensor {
@@ -94,10 +148,20 @@ impl Tensor {
     }
 }
 
-fn parse(bytes: &[u8], device: Device) -> std::result::Result<BTreeMap<String, Tensor>, String> {
+/// A tensor of a file.
+struct Entry<'a> {
+    name: String,
+    dtype: DType,
+    sizes: Vec<i64>,
+    data: &'a [u8],
+}
+
+/// The tensors of a file: of dtypes that there are, as long as their sizes say, and truth values
+/// that are 0 or 1.
+fn entries(bytes: &[u8]) -> std::result::Result<Vec<Entry<'_>>, String> {
     let file = SafeTensors::deserialize(bytes)
         .map_err(|e| format!("not a valid safetensors file: {e}"))?;
-    let mut out = BTreeMap::new();
+    let mut found = Vec::new();
     for (name, view) in file.tensors() {
         let dtype = dtype_from(view.dtype()).ok_or_else(|| {
             format!(
@@ -106,14 +170,27 @@ fn parse(bytes: &[u8], device: Device) -> std::result::Result<BTreeMap<String, T
                 view.dtype()
             )
         })?;
-        let sizes: Vec<i64> = view.shape().iter().map(|s| *s as i64).collect();
-        let failed = |e: Error| format!("tensor `{name}`: {e}");
-        let t = Tensor::allocate_contiguous(dtype, device, &sizes).map_err(failed)?;
+        let sizes: Option<Vec<i64>> = view.shape().iter().map(|s| i64::try_from(*s).ok()).collect();
         let data = view.data();
-        debug_assert_eq!(data.len(), t.numel() as usize * dtype.size());
+        let sizes = sizes
+            .filter(|s| {
+                let strides = layout::contiguous_strides(s);
+                layout::storage_bytes(dtype.size(), s, &strides, 0) == data.len()
+            })
+            .ok_or_else(|| format!("tensor `{name}` has sizes that no tensor can have"))?;
         if dtype == DType::Bool && data.iter().any(|b| *b > 1) {
             return Err(format!("tensor `{name}` is bool and holds bytes other than 0 and 1"));
         }
+        found.push(Entry { name, dtype, sizes, data });
+    }
+    Ok(found)
+}
+
+fn parse(bytes: &[u8], device: Device) -> std::result::Result<BTreeMap<String, Tensor>, String> {
+    let mut out = BTreeMap::new();
+    for Entry { name, dtype, sizes, data } in entries(bytes)? {
+        let failed = |e: Error| format!("tensor `{name}`: {e}");
+        let t = Tensor::allocate_contiguous(dtype, device, &sizes).map_err(failed)?;
         fill(&t, data).map_err(failed)?;
         out.insert(name, t.mark_made_during_capture());
     }

@@ -1,17 +1,42 @@
-//! Explains how a compiled function was compiled, and why.
+//! Explains how a compiled function was compiled, and why: as data, as text, as a page.
+//!
+//! [`Compiled::explain`](crate::Compiled::explain) gives an [`Explanation`]. It is plain data and lives on
+//! without the function. `Display` prints it; [`Explanation::to_html`] makes a page of it.
+//!
+//! | file | what |
+//! |---|---|
+//! | `text` | the explanation as text |
+//! | `graph` | the graph that was scheduled, as data |
+//! | `layout` | where the nodes of a graph lie in a drawing |
+//! | `markup` | elements and their escaped text |
+//! | `drawing` | the graph as SVG |
+//! | `steps` | tables of steps, of operators and of what is saved |
+//! | `html` | the page; its style and script are `page.css` and `page.js` |
 
+mod drawing;
+mod graph;
+mod html;
+mod layout;
+mod markup;
+mod steps;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use graph::{GraphExplanation, NodeExplanation, NodeRole, Operand};
+
+use super::code::Code;
 use super::guards::Guards;
 use super::options::CompileEvent;
 use super::stages::Executable;
-use std::fmt;
 use std::time::Duration;
 use straightline_catalog::{Arg, Op};
 use straightline_passes::ir::control;
 use straightline_passes::ir::graph::{Graph, NodeKind};
 use straightline_passes::partition::Decision;
-use straightline_passes::schedule::loops::{
-    Activation, Convolution, Extern, Follow, FusionDecision, Matmul, Schedule, Step, Work,
-};
+use straightline_passes::schedule::loops::{Activation, Convolution, Extern, Follow, Matmul, Step};
+pub use straightline_passes::schedule::loops::{FusionDecision, Work};
+use straightline_runtime::plan::Plan;
 
 /// One kernel or extern call of a variant.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,14 +49,9 @@ pub struct StepExplanation {
     pub ops: Vec<String>,
     /// What a run of it moves and computes, as estimated.
     pub work: Work,
-}
-
-impl StepExplanation {
-    fn line(&self, f: &mut fmt::Formatter<'_>, number: usize) -> fmt::Result {
-        let kind = if self.generated { "kernel" } else { "extern" };
-        let (name, ops, work) = (&self.name, self.ops.join(" "), self.work);
-        writeln!(f, "  {number}: {kind} {name} <- {ops} ({work})")
-    }
+    /// How long it took: the median of the newest 512 runs, if
+    /// [`CompileOptions::time_steps`](crate::CompileOptions::time_steps) had them measured.
+    pub time: Option<Duration>,
 }
 
 /// A value that the backward pass of a variant uses.
@@ -59,7 +79,7 @@ impl SavedExplanation {
 }
 
 /// Facts about one variant.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct VariantExplanation {
     /// Its number, from 0.
     pub number: usize,
@@ -96,6 +116,19 @@ pub struct VariantExplanation {
     pub table: usize,
     /// Why the code that there was before did not serve.
     pub misfits: Vec<String>,
+    /// The graph as it was captured, with the lines of the program that its calls come from.
+    pub captured: String,
+    /// The graph that was scheduled; without nodes where the variant runs eagerly, or runs the code of
+    /// another one, whose graph is the same but for sizes.
+    pub graph: GraphExplanation,
+    /// The same of the backward pass.
+    pub backward_graph: GraphExplanation,
+    /// How often each rewrite rule changed something.
+    pub rewrites: Vec<(&'static str, usize)>,
+    /// How many runs the times of the steps are of; 0 if they were not measured.
+    pub runs: usize,
+    /// The same of the backward pass.
+    pub backward_runs: usize,
 }
 
 /// The product and what was folded into it.
@@ -151,8 +184,11 @@ fn convolution_ops(c: &Convolution) -> Vec<String> {
     ops
 }
 
-fn steps_of(schedule: &Schedule) -> Vec<StepExplanation> {
-    let explained = |step: &Step| {
+/// The steps of a plan, and how many runs their times are of.
+fn steps_of(code: &Code) -> (Vec<StepExplanation>, usize) {
+    let schedule = code.schedule();
+    let times = code.plan().and_then(Plan::step_times).unwrap_or_default();
+    let explained = |(number, step): (usize, &Step)| {
         let (name, ops) = match step {
             Step::Kernel(k) => (k.name.clone(), k.ops.iter().map(ToString::to_string).collect()),
             Step::Extern(Extern::Matmul(m)) => ("matmul".into(), matmul_ops(m)),
@@ -164,9 +200,15 @@ fn steps_of(schedule: &Schedule) -> Vec<StepExplanation> {
             }
         };
         let generated = matches!(step, Step::Kernel(_));
-        StepExplanation { name, generated, ops, work: schedule.work(step) }
+        let time = times.steps.get(number).copied();
+        StepExplanation { name, generated, ops, work: schedule.work(step), time }
     };
-    schedule.steps.iter().map(explained).collect()
+    (schedule.steps.iter().enumerate().map(explained).collect(), times.runs)
+}
+
+fn graph_of(code: &Executable) -> GraphExplanation {
+    let graph = code.scheduled.as_deref();
+    graph.map_or_else(GraphExplanation::default, |g| GraphExplanation::new(g, code.schedule()))
 }
 
 impl VariantExplanation {
@@ -177,59 +219,43 @@ impl VariantExplanation {
         code_of: Option<usize>,
         then: Option<Op>,
     ) -> Self {
-        let inputs = guards.shapes();
-        let Some(code) = code else {
-            return VariantExplanation {
-                number,
-                guards: guards.to_string(),
-                inputs,
-                steps: Vec::new(),
-                decisions: Vec::new(),
-                timings: Vec::new(),
-                report: String::new(),
-                saved: Vec::new(),
-                recomputed: Vec::new(),
-                backward: Vec::new(),
-                eager: true,
-                arena_bytes: 0,
-                code_bytes: 0,
-                then: None,
-                code_of: None,
-                table: 0,
-                misfits: Vec::new(),
-            };
-        };
-        let schedule = code.schedule();
-        let training = code.training.as_ref();
-        let all = |of: &[Decision]| of.iter().map(SavedExplanation::new).collect();
-        VariantExplanation {
+        let mut explained = VariantExplanation {
             number,
             guards: guards.to_string(),
-            inputs,
-            steps: steps_of(schedule),
-            saved: training.map_or(Vec::new(), |t| all(&t.kept)),
-            recomputed: training.map_or(Vec::new(), |t| all(&t.recomputed)),
-            backward: (training.and_then(|t| t.backward()))
-                .map_or(Vec::new(), |code| steps_of(code.schedule())),
-            decisions: schedule.decisions.clone(),
-            timings: code.timings.clone(),
-            report: code.report.to_string(),
-            eager: false,
-            arena_bytes: schedule.arena_bytes,
-            code_bytes: code.code_bytes(),
-            then,
-            code_of,
-            table: code.code.reads(),
-            misfits: {
-                let mut all: Vec<String> = Vec::new();
-                for why in code.misfits.iter().map(ToString::to_string) {
-                    if !all.contains(&why) {
-                        all.push(why);
-                    }
-                }
-                all
-            },
+            inputs: guards.shapes(),
+            eager: true,
+            ..VariantExplanation::default()
+        };
+        let Some(code) = code else { return explained };
+        let schedule = code.schedule();
+        (explained.steps, explained.runs) = steps_of(&code.code);
+        explained.decisions = schedule.decisions.clone();
+        explained.timings = code.timings.clone();
+        explained.report = code.report.to_string();
+        explained.rewrites = code.report.fired.clone();
+        explained.eager = false;
+        explained.arena_bytes = schedule.arena_bytes;
+        explained.code_bytes = code.code_bytes();
+        explained.then = then;
+        explained.code_of = code_of;
+        explained.table = code.code.reads();
+        for why in code.misfits.iter().map(ToString::to_string) {
+            if !explained.misfits.contains(&why) {
+                explained.misfits.push(why);
+            }
         }
+        explained.captured = code.captured().graph().display().with_provenance().to_string();
+        explained.graph = graph_of(code);
+        if let Some(training) = &code.training {
+            let all = |of: &[Decision]| of.iter().map(SavedExplanation::new).collect();
+            explained.saved = all(&training.kept);
+            explained.recomputed = all(&training.recomputed);
+            if let Some(backward) = training.backward() {
+                (explained.backward, explained.backward_runs) = steps_of(&backward.code);
+                explained.backward_graph = graph_of(backward);
+            }
+        }
+        explained
     }
 
     /// The number of generated kernels.
@@ -249,84 +275,13 @@ impl VariantExplanation {
 /// println!("{why}");
 /// # Ok::<(), straightline::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Explanation {
+    /// What a page is headed by: where [`compile`](crate::compile()) was called, `src/main.rs:12:9`, unless
+    /// something else is put here.
+    pub name: String,
     /// The variants, oldest first.
     pub variants: Vec<VariantExplanation>,
     /// What has happened.
     pub events: Vec<CompileEvent>,
-}
-
-impl fmt::Display for Explanation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for v in &self.variants {
-            if let Some(other) = v.code_of {
-                // steps and fusion are those of the other one but for numbers
-                let (number, inputs) = (v.number, v.inputs.join(", "));
-                writeln!(f, "variant {number} runs the code of variant {other} for {inputs}")?;
-                continue;
-            }
-            writeln!(f, "variant {}", v.number)?;
-            writeln!(f, " guards")?;
-            write!(f, "{}", v.guards)?;
-            if v.eager {
-                writeln!(f, " runs eagerly")?;
-                continue;
-            }
-            writeln!(
-                f,
-                " steps: {} generated, {} extern; {} bytes of code, {} bytes of temporaries",
-                v.kernels(),
-                v.steps.len() - v.kernels(),
-                v.code_bytes,
-                v.arena_bytes
-            )?;
-            if v.table > 0 {
-                writeln!(f, "  the code reads {} numbers from a table", v.table)?;
-            }
-            for why in &v.misfits {
-                writeln!(f, "  not the code of an earlier variant: {why}")?;
-            }
-            for (i, s) in v.steps.iter().enumerate() {
-                s.line(f, i)?;
-            }
-            if let Some(op) = v.then {
-                writeln!(f, "  then {op}, and a variant of the rest for the sizes of its results")?;
-            }
-            if !v.backward.is_empty() {
-                writeln!(f, " saved for the backward pass")?;
-                for s in &v.saved {
-                    writeln!(f, "  {} {} {} bytes: {}", s.name, s.shape, s.bytes, s.why)?;
-                }
-                writeln!(f, " computed again there")?;
-                for s in &v.recomputed {
-                    writeln!(f, "  {} {} {} bytes: {}", s.name, s.shape, s.bytes, s.why)?;
-                }
-                writeln!(f, " steps of the backward pass")?;
-                for (i, s) in v.backward.iter().enumerate() {
-                    s.line(f, i)?;
-                }
-            }
-            writeln!(f, " fusion")?;
-            for d in &v.decisions {
-                match d.step {
-                    Some(step) => writeln!(f, "  {} -> step {step}: {}", d.node, d.reason)?,
-                    None => writeln!(f, "  {}: {}", d.node, d.reason)?,
-                }
-            }
-            writeln!(f, " passes")?;
-            for (name, took) in &v.timings {
-                writeln!(f, "  {name}: {:.3} ms", took.as_secs_f64() * 1e3)?;
-            }
-            writeln!(f, " e-graph")?;
-            for line in v.report.lines() {
-                writeln!(f, "  {line}")?;
-            }
-        }
-        writeln!(f, "events")?;
-        for e in &self.events {
-            writeln!(f, "  {e}")?;
-        }
-        Ok(())
-    }
 }
