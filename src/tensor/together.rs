@@ -4,7 +4,6 @@ use super::Tensor;
 use super::external::External;
 use super::watcher;
 use crate::error::Result;
-use crate::ops::copy;
 use straightline_catalog::DeviceType;
 
 impl Tensor {
@@ -48,8 +47,7 @@ impl Tensor {
             "memory of `{}` is not handed out: move the tensor to `cpu` first",
             self.device()
         );
-        // with the same strides
-        let tensor = if self.has_math_bits() { copy::clone(&self, None)? } else { self };
+        let tensor = if self.has_math_bits() { self.resolved_with_strides()? } else { self };
         tensor.check_has_data("into_external()")?;
         let alone = tensor.storage().is_unshared() && tensor.handles() == 1;
         Ok(match alone && !tensor.is_reshaped() && !tensor.requires_grad() {
