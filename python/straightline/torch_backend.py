@@ -19,6 +19,7 @@ import torch.fx
 
 from . import _native
 from ._errors import FallbackWarning, StraightlineError
+from ._names import canonical
 from ._views import Views
 
 _OPTIONS = {
@@ -261,6 +262,13 @@ def _add_nodes(gm, builder, constant, *, placeholder=None, held=None, views=None
                 for i in range(returns)
             ]
             return [token, *items]
+        if target == "aten::reshape_as":
+            rank = node.args[1].meta["val"].dim()
+            sizes = [
+                builder.call(f"{node.name}_size_{i}", "aten::sym_size.int", (args[1], i), {}, None, False)
+                for i in range(rank)
+            ]
+            target, args = "aten::reshape", [args[0], sizes]
         if target.startswith("higher_order."):
             args = _with_graphs(target, args, builder, constant)
         is_tuple = target.startswith("higher_order.") and isinstance(node.meta.get("val"), (list, tuple))
@@ -392,18 +400,11 @@ def _attribute(gm, node):
     raise NotImplementedError(f"an attribute of class {type(value).__name__} (`{node.target}`) is not supported")
 
 
-# operators that are others by another name
-_SAME = {
-    "aten::true_divide.Tensor": "aten::div.Tensor",
-    "aten::true_divide.Scalar": "aten::div.Scalar",
-}
-
-
 def _target(target):
     if isinstance(target, torch._ops.OpOverload):
         schema = target._schema
         name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
-        return _SAME.get(name, name)
+        return canonical(name)
     if isinstance(target, torch._ops.HigherOrderOperator):
         return f"higher_order.{target.name()}"
     if target is builtins.max or target is builtins.min:

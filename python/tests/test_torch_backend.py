@@ -446,6 +446,24 @@ def test_calls_of_higher_order_that_are_not_there_are_named():
         same(torch.autograd.grad(compiled(f)(x).sum(), x), expected)
 
 
+def test_operators_by_other_names():
+    """Exported programs have them as they were written."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x, y):
+            z = torch.multiply(x, y).clip(-1, 1).arctan() - torch.true_divide(x, 3)
+            z = torch.subtract(z, y, alpha=2).negative().moveaxis(0, 1)
+            low, high = z.split([1, 2], 1)
+            return low.reshape_as(y[0]), torch.where(torch.greater(high, 0), high, torch.divide(high, 2))
+
+    args = torch.randn(3, 4), torch.randn(3, 4)
+    model = Model()
+    for dynamic in (None, {"x": {1: None}, "y": {1: None}}):
+        f = straightline.compile(model, args, dynamic=dynamic, eager_fallback=False)
+        same(f(*args), model(*args))
+    same(compiled(model)(*args), model(*args))
+
+
 def test_unknown_options_and_modes_are_refused():
     f = lambda x: x + 1
     for kwargs, says in [
