@@ -173,6 +173,29 @@ FREE = {
 }
 
 
+def _is_exact(name, args):
+    """Whether a value of ours is right where PyTorch's is not: its Bessel functions lose half their
+    digits near zeros."""
+    import mpmath
+    import torch
+
+    exact = {
+        "special.bessel_j0": lambda x: mpmath.besselj(0, x),
+        "special.bessel_j1": lambda x: mpmath.besselj(1, x),
+        "special.bessel_y0": lambda x: mpmath.bessely(0, x),
+        "special.bessel_y1": lambda x: mpmath.bessely(1, x),
+    }.get(name)
+    (x,) = args
+    if exact is None or x.dtype != torch.float64:
+        return False
+    op = getattr(torch.special, name.removeprefix("special."))
+    # where it is not defined PyTorch's NaN and infinity are right
+    theirs = zip(x.flatten().tolist(), op(x).flatten().tolist())
+    wanted = [float(exact(v)) if "_j" in name or v > 0 else t for v, t in theirs]
+    got = compiled_by(_Watched(), op, [x]).flatten()
+    return torch.allclose(got, torch.tensor(wanted, dtype=x.dtype), equal_nan=True, rtol=1e-12, atol=1e-13)
+
+
 def _permuted(t):
     """The same values with the strides of a transposed tensor."""
     import torch
@@ -373,7 +396,10 @@ def judge_operator(op, dtype, samples, *, grad=False, **settings):
         if sample is None:
             return verdicts
         args = (sample.input, *sample.args)
-        verdicts.append(list(judge(fn, args, sample.kwargs, **settings)))
+        verdict = list(judge(fn, args, sample.kwargs, **settings))
+        if verdict[0] == "wrong" and op.name.startswith("special.bessel") and not grad and _is_exact(op.name, args):
+            verdict = ["rounding", "PyTorch's own is wrong"]
+        verdicts.append(verdict)
 
 
 def work(of_modules):
