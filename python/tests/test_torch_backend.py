@@ -464,6 +464,21 @@ def test_operators_by_other_names():
     same(compiled(model)(*args), model(*args))
 
 
+def test_results_of_exported_programs_share_memory():
+    class Model(torch.nn.Module):
+        def forward(self, x, c):
+            y = x * 2
+            return y, *y.chunk(2, 1), c * 2
+
+    args = torch.randn(4, 6), torch.randn(3, dtype=torch.complex64)
+    f = straightline.compile(Model(), args, eager_fallback=False)
+    for c in (args[1], args[1].conj()):
+        ours, theirs = f(args[0], c), Model()(args[0], c)
+        same(ours, theirs)
+        ours[0].zero_()
+        assert not ours[1].any() and not ours[2].any()
+
+
 def test_unknown_options_and_modes_are_refused():
     f = lambda x: x + 1
     for kwargs, says in [
