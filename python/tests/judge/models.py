@@ -309,6 +309,11 @@ def judge(name, train, export, dynamic=False):
     torch.manual_seed(0)
     model, args, kwargs = MODELS[name](torch)
     model.train(train)
+    with torch.no_grad():
+        # heads that begin as zeros would make all results zeros
+        for p in model.parameters():
+            if not p.any():
+                p.normal_(std=0.02)
     # normalisation trains its statistics: each run begins with the same
     state = {k: v.clone() for k, v in model.state_dict().items()}
     parameters = list(model.parameters())
