@@ -532,7 +532,7 @@ mod tests {
 
     #[test]
     fn memory_may_begin_anywhere() {
-        let mut bytes = vec![0u8; 41];
+        let mut bytes = [0u8; 41];
         for at in 0..8 {
             bytes[at..at + 8].copy_from_slice(&[1f32, 2.0].map(f32::to_le_bytes).concat());
             let data = bytes.as_ptr().wrapping_add(at);
