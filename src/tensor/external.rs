@@ -244,7 +244,7 @@ pub(super) fn alignment(dtype: DType) -> usize {
 /// ```
 /// use straightline::tensor;
 /// let x = tensor([[1.0, 2.0], [3.0, 4.0]])?;
-/// let out = x.t()?.copied()?.into_external()?;
+/// let out = x.t()?.contiguous()?.into_external()?;
 /// assert_eq!((out.sizes(), out.strides()), (&[2, 2][..], &[2, 1][..]));
 /// // SAFETY: four floats in this layout, which are ours now.
 /// let first_row = unsafe { std::slice::from_raw_parts(out.data().cast::<f32>(), 2) };
