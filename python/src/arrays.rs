@@ -5,6 +5,7 @@ use crate::exchange::{self, Exchange};
 use crate::tensor::PyTensor;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyCapsule, PyDict, PyFloat, PyInt, PyString, PyType};
@@ -33,6 +34,8 @@ pub(crate) struct Lent {
     pub(crate) tensor: DLTensor,
     pub(crate) geometry: SmallVec<[i64; 8]>,
     pub(crate) is_row_major: bool,
+    /// What holds the memory where it is not the argument's own.
+    pub(crate) copy: Option<Py<PyAny>>,
 }
 
 impl Lent {
@@ -49,7 +52,27 @@ impl Lent {
                 }
             }
         }
-        Lent { tensor, geometry, is_row_major }
+        Lent { tensor, geometry, is_row_major, copy: None }
+    }
+
+    /// Whether the memory may hold the conjugates or the negatives of the values, which DLPack does not
+    /// say: complex numbers do, and what has their imaginary parts.
+    fn may_be_lazy(&self) -> bool {
+        let (complex, float) = (5, 2);
+        match (self.tensor.dtype.code, self.tensor.dtype.bits) {
+            (code, _) if code == complex => true,
+            (code, 32 | 64) if code == float && !self.is_row_major => {
+                let (sizes, strides) = self.geometry.split_at(self.geometry.len() / 2);
+                let mut expected = 1;
+                let is_dense = sizes.iter().zip(strides).rev().all(|(size, stride)| {
+                    let is_dense = *size == 1 || *stride == expected;
+                    expected *= size;
+                    is_dense
+                });
+                !is_dense || expected == 1
+            }
+            _ => false,
+        }
     }
 
     /// The geometry.
@@ -92,10 +115,33 @@ pub(crate) fn argument(
         if let Some(borrowed) = table.borrow(object, &mut tensor) {
             borrowed?;
             library.get_or_insert(Library::Exchange(table));
-            return Ok(Argument::Lent(Lent::of(tensor)));
+            let mut lent = Lent::of(tensor);
+            if lent.may_be_lazy()
+                && let Some(plain) = resolved(object)?
+            {
+                table.borrow(&plain, &mut tensor).unwrap_or(Ok(()))?;
+                lent = Lent { copy: Some(plain.unbind()), ..Lent::of(tensor) };
+            }
+            return Ok(Argument::Lent(lent));
         }
     }
     leaf(object, library).map(Argument::Leaf)
+}
+
+/// A tensor of the values of one that is lazily conjugated or negated, which PyTorch's tensors may be.
+fn resolved<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = object.py();
+    let is = |name: &Bound<'py, PyString>| match object.getattr_opt(name)? {
+        Some(method) => method.call0()?.is_truthy(),
+        None => Ok(false),
+    };
+    if !is(intern!(py, "is_conj"))? && !is(intern!(py, "is_neg"))? {
+        return Ok(None);
+    }
+    object
+        .call_method0(intern!(py, "resolve_conj"))?
+        .call_method0(intern!(py, "resolve_neg"))
+        .map(Some)
 }
 
 /// What an object stands for, to keep.
@@ -130,7 +176,8 @@ pub(crate) fn tensor(object: &Bound<'_, PyAny>, library: &mut Option<Library>) -
     }
     if let Some(table) = exchange::of(object) {
         library.get_or_insert(Library::Exchange(table));
-        let managed = table.take(object)?;
+        let plain = resolved(object)?;
+        let managed = table.take(plain.as_ref().unwrap_or(object))?;
         // SAFETY: just made for us.
         return unsafe { dlpack::import(managed) }.or_raise(py);
     }
@@ -194,6 +241,40 @@ impl Library {
     /// The library of a type of arrays.
     pub(crate) fn of_type(ty: &Bound<'_, PyType>) -> Library {
         exchange::ask(ty).map_or(Library::Ours, Library::Exchange)
+    }
+
+    /// The results of a call as Python has them: what shares memory goes on sharing it.
+    pub(crate) fn objects<'py>(
+        self,
+        py: Python<'py>,
+        leaves: Vec<Leaf>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let is_tensor = |leaf: &Leaf| matches!(leaf, Leaf::Tensor(_));
+        let Library::Exchange(table) = self else {
+            return leaves.into_iter().map(|leaf| self.object(py, leaf)).collect();
+        };
+        if leaves.iter().filter(|leaf| is_tensor(leaf)).count() < 2 {
+            return leaves.into_iter().map(|leaf| self.object(py, leaf)).collect();
+        }
+        let (mut tensors, mut places) = (Vec::with_capacity(leaves.len()), Vec::new());
+        for leaf in leaves {
+            places.push(match leaf {
+                Leaf::Tensor(t) => {
+                    tensors.push(t);
+                    None
+                }
+                other => Some(other),
+            });
+        }
+        let mut handed = Tensor::into_externals(tensors).or_raise(py)?.into_iter();
+        let objects = places.into_iter().map(|place| match place {
+            Some(leaf) => self.object(py, leaf),
+            None => match handed.next() {
+                Some(t) => table.give(py, dlpack::export_external(t).or_raise(py)?),
+                None => self.object(py, Leaf::None),
+            },
+        });
+        objects.collect()
     }
 
     /// A result as Python has it.

@@ -2,6 +2,7 @@
 
 use crate::arrays::{self, Argument, Library};
 use crate::errors::OrRaise;
+use crate::order;
 use crate::program::PyProgram;
 use crate::tree::Tree;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -28,6 +29,8 @@ pub(crate) struct Core {
     /// How long the last calls took.
     nanos: AtomicU64,
     progress: Option<Py<PyAny>>,
+    /// For each result the order of its dimensions, by falling strides, if it has to be dense in one.
+    orders: Vec<Option<Vec<usize>>>,
 }
 
 /// Moves to a closure that runs without the interpreter.
@@ -54,6 +57,7 @@ impl Core {
             written: program.written_inputs().collect(),
             nanos: AtomicU64::new(u64::MAX),
             progress,
+            orders: Vec::new(),
         }
     }
 
@@ -79,7 +83,7 @@ impl Core {
             });
         }
         if !self.written.is_empty() {
-            self.check_apart(&inputs)?;
+            self.check_apart(&arguments, &inputs)?;
         }
         let variants = self.progress.as_ref().map(|_| self.compiled.variants());
         let began = Instant::now();
@@ -113,17 +117,37 @@ impl Core {
         }
         self.count_writes(objects, found)?;
         let library = found.unwrap_or_default();
-        let returned = results.into_iter().enumerate().map(|(at, leaf)| {
-            match self.returned.get(at).copied().flatten().and_then(|input| objects.get(input)) {
-                Some(same) => Ok(same.clone()),
-                None => library.object(py, leaf),
-            }
-        });
-        returned.collect()
+        let mut same: SmallVec<[Option<&Bound<'py, PyAny>>; 8]> = SmallVec::new();
+        let mut leaves = Vec::with_capacity(results.len());
+        for (at, leaf) in results.into_iter().enumerate() {
+            let returned = self.returned.get(at).copied().flatten();
+            same.push(returned.and_then(|input| objects.get(input)));
+            leaves.push(match (same[at], leaf, self.orders.get(at)) {
+                (Some(_), ..) => Leaf::None,
+                (None, Leaf::Tensor(t), Some(Some(order))) => {
+                    Leaf::Tensor(order::ordered(t, order).or_raise(py)?)
+                }
+                (None, leaf, _) => leaf,
+            });
+        }
+        let results = library.objects(py, leaves)?;
+        let one = |(made, same): (_, Option<&Bound<'py, PyAny>>)| same.cloned().unwrap_or(made);
+        Ok(results.into_iter().zip(same).map(one).collect())
     }
 
-    /// Arguments that are written share no memory with others.
-    fn check_apart(&self, inputs: &[ExternalInput<'_, Leaf>]) -> PyResult<()> {
+    /// Arguments that are written have memory of their own, and share it with no others.
+    fn check_apart(
+        &self,
+        arguments: &[Argument],
+        inputs: &[ExternalInput<'_, Leaf>],
+    ) -> PyResult<()> {
+        let is_copy =
+            |at: usize| matches!(arguments.get(at), Some(Argument::Lent(l)) if l.copy.is_some());
+        if let Some(at) = self.written.iter().find(|at| is_copy(**at)) {
+            return Err(PyValueError::new_err(format!(
+                "argument {at} is lazily conjugated or negated, and the program writes it: pass a copy"
+            )));
+        }
         let range = |at: usize| match inputs.get(at) {
             Some(ExternalInput::Memory(raw)) => {
                 let begin = raw.data.addr();
@@ -401,14 +425,17 @@ impl PyCompiledGraph {
     #[allow(non_upper_case_globals, reason = "PyTorch's name")]
     const _boxed_call: bool = true;
 
+    /// `orders` has for each result the order of its dimensions in memory, or None.
     #[new]
-    #[pyo3(signature = (program, array_type, **options))]
+    #[pyo3(signature = (program, array_type, orders=Vec::new(), **options))]
     fn new(
         program: &Bound<'_, PyProgram>,
         array_type: &Bound<'_, PyType>,
+        orders: Vec<Option<Vec<usize>>>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<PyCompiledGraph> {
-        let core = Core::new(&program.get().program, self::options(options)?, None);
+        let mut core = Core::new(&program.get().program, self::options(options)?, None);
+        core.orders = orders;
         Ok(PyCompiledGraph { core, library: Some(Library::of_type(array_type)) })
     }
 

@@ -6,6 +6,7 @@
 //! | `arrays` | objects of Python's as arguments, results as objects |
 //! | `tensor` | `straightline.Tensor` |
 //! | `tree` | nested arguments and results |
+//! | `order` | the order of results' dimensions in memory |
 //! | `program` | programs; building them from graphs |
 //! | `call` | compiled programs as callables |
 //! | `explain` | explanations |
@@ -20,6 +21,7 @@ mod call;
 mod errors;
 mod exchange;
 mod explain;
+mod order;
 mod program;
 mod tensor;
 mod tree;

@@ -19,6 +19,8 @@ import torch.fx
 
 from . import _native
 from ._errors import FallbackWarning, StraightlineError
+from ._names import canonical
+from ._views import Views
 
 _OPTIONS = {
     "fallback",
@@ -102,11 +104,12 @@ def explanations(compiled=None):
 class _Boxed:
     """A compiled graph, called with one list, which it empties; falls back to PyTorch's kernels."""
 
-    def __init__(self, gm, compiled, random, fallback):
+    def __init__(self, gm, compiled, views, random, fallback):
         # of the instance: what PyTorch wraps around a backward graph copies `__dict__`
         self._boxed_call = True
         self._gm = gm
         self._compiled = compiled
+        self._views = views
         self._random = random
         self._fallback = fallback
         self._lock = threading.Lock()
@@ -115,17 +118,18 @@ class _Boxed:
         compiled = self._compiled
         if compiled is None:
             return self._eager(args)
-        before = compiled.variants
         kept = list(args)
         try:
-            if self._random:
-                return self._drawn(compiled, args)
-            return compiled(args)
-        except StraightlineError as e:
-            if compiled.variants != before and not _is_refusal(e):
-                raise
+            of_views = self._views.keep(args)
+            results = self._drawn(compiled, args) if self._random else compiled(args)
+            return self._views.complete(of_views, results)
+        # PyTorch's own, where a tensor has no memory to lend, is a RuntimeError, as ours are
+        except (RuntimeError, TypeError, ValueError) as e:
             error = e
         # nothing has been written: PyTorch says whether the call is wrong, or we are
+        if any(isinstance(a, torch.Tensor) and not _has_memory(a) for a in kept):
+            # somebody traces the call
+            return self._eager(kept)
         result = self._eager(kept)
         if self._fallback == "error":
             raise error
@@ -144,14 +148,16 @@ class _Boxed:
     def _drawn(self, compiled, args):
         with self._lock:
             _native.set_rng_state(torch.get_rng_state())
-            try:
-                return compiled(args)
-            finally:
-                torch.set_rng_state(torch.from_dlpack(_native.rng_state()))
+            result = compiled(args)
+            # where the call failed PyTorch draws the same numbers again
+            torch.set_rng_state(torch.from_dlpack(_native.rng_state()))
+            return result
 
 
-def _is_refusal(error):
-    return error.kind in ("NotImplemented", "Compile", "DataDependent", "NotCaptured", "Escaped", "Program")
+def _has_memory(tensor):
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return tensor.device.type != "meta" and not isinstance(tensor, FakeTensor)
 
 
 def _warn(gm, error):
@@ -171,8 +177,9 @@ def _compile_graph(gm, inputs, options, graphs):
 
     try:
         with _disable_current_modes():
-            program = program_of_graph(gm)
-            compiled = _native.CompiledGraph(program, torch.Tensor, **settings)
+            views = Views(gm)
+            program = program_of_graph(gm, views)
+            compiled = _native.CompiledGraph(program, torch.Tensor, _orders(views.head), **settings)
     except (StraightlineError, NotImplementedError, TypeError) as e:
         if fallback == "error":
             raise
@@ -180,7 +187,7 @@ def _compile_graph(gm, inputs, options, graphs):
         from torch._functorch.aot_autograd import make_boxed_func
 
         return make_boxed_func(gm.forward)
-    boxed = _Boxed(gm, compiled, program.draws_random_numbers, fallback)
+    boxed = _Boxed(gm, compiled, views, program.draws_random_numbers, fallback)
     graphs.append(weakref.ref(boxed))
     return boxed
 
@@ -189,14 +196,39 @@ def _compile_graph(gm, inputs, options, graphs):
 # from fx to a program
 
 
-def program_of_graph(gm, name="graph"):
-    """The program of an fx graph of operators."""
-    builder = _native.Builder(name)
-    return builder.finish(_add_nodes(gm, builder, is_outer=True))
+def program_of_graph(gm, views):
+    """The program of an fx graph of operators, without the views that are left to PyTorch."""
+    builder = _native.Builder("graph")
+    return builder.finish(_add_nodes(gm, builder, _constants_of(builder), views=views))
 
 
-def _add_nodes(gm, builder, is_outer, placeholder=None):
-    values = {}
+def _constants_of(builder):
+    """Makes tensors that a graph holds the program's, each once."""
+    weights = {}
+
+    def constant(name, tensor):
+        if id(tensor) not in weights:
+            weights[id(tensor)] = builder.weight(name, tensor.detach())
+        return weights[id(tensor)]
+
+    return constant
+
+
+def _add_nodes(gm, builder, constant, *, placeholder=None, held=None, views=None):
+    """Adds the nodes of a graph, and returns what it returns. ``constant`` makes a value of a name and a
+    tensor that the graph holds; a graph within another has inputs for them, after its own."""
+    if placeholder is None:
+
+        def placeholder(node):
+            return builder.input(node.name)
+
+    # a node is a value, or a list of values, or a graph
+    values = {n: placeholder(n) for n in gm.graph.nodes if n.op == "placeholder"}
+    if held is not None:
+        inputs = {at: builder.input(name) for at, (name, _) in held.items()}
+
+        def constant(name, tensor):
+            return inputs[id(tensor)]
 
     def argument(a):
         if isinstance(a, torch.fx.Node):
@@ -206,21 +238,52 @@ def _add_nodes(gm, builder, is_outer, placeholder=None):
         if isinstance(a, slice):
             raise NotImplementedError("a slice as an argument is not supported")
         if isinstance(a, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-            raise NotImplementedError(f"a symbolic number {a} within an argument is not supported")
+            known = _known(a)
+            if known is None:
+                raise NotImplementedError(f"a symbolic number {a} within an argument is not supported")
+            return known
         return a
 
+    def call(node):
+        args = [argument(a) for a in node.args]
+        kwargs = {k: argument(v) for k, v in node.kwargs.items()}
+        target = _target(node.target)
+        if target == "_operator.getitem" and isinstance(args[0], list):
+            return args[0][args[1]]
+        if target == "higher_order.with_effects":
+            # a token orders calls, as their order in the graph does
+            token, op, *args = args
+            returns = len(op._schema.returns)
+            result = builder.call(node.name, _target(op), tuple(args), kwargs, _line(node), False)
+            if returns < 2:
+                return [token, result] if returns else [token, None]
+            items = [
+                builder.call(f"{node.name}_{i}", "_operator.getitem", (result, i), {}, None, False)
+                for i in range(returns)
+            ]
+            return [token, *items]
+        if target == "aten::reshape_as":
+            rank = node.args[1].meta["val"].dim()
+            sizes = [
+                builder.call(f"{node.name}_size_{i}", "aten::sym_size.int", (args[1], i), {}, None, False)
+                for i in range(rank)
+            ]
+            target, args = "aten::reshape", [args[0], sizes]
+        if target.startswith("higher_order."):
+            args = _with_graphs(target, args, builder, constant)
+        is_tuple = target.startswith("higher_order.") and isinstance(node.meta.get("val"), (list, tuple))
+        return builder.call(node.name, target, tuple(args), kwargs, _line(node), is_tuple)
+
     for node in gm.graph.nodes:
-        if node.op == "placeholder":
-            values[node] = builder.input(node.name) if placeholder is None else placeholder(node)
-        elif node.op == "get_attr":
-            values[node] = _attribute(gm, node, builder, is_outer)
+        if node.op == "placeholder" or (views is not None and node in views.left and not _is_read(node, views)):
+            continue
+        if node.op == "get_attr":
+            value = _attribute(gm, node)
+            values[node] = constant(node.target, value) if isinstance(value, torch.Tensor) else value
         elif node.op == "call_function":
-            target = _target(node.target)
-            kwargs = {k: argument(v) for k, v in node.kwargs.items()}
-            args = tuple(argument(a) for a in node.args)
-            values[node] = builder.call(node.name, target, args, kwargs, _line(node), _is_tuple(node, target))
+            values[node] = call(node)
         elif node.op == "output":
-            outputs = node.args[0]
+            outputs = node.args[0] if views is None else views.head
             if not isinstance(outputs, (list, tuple)):
                 outputs = [outputs]
             return [argument(o) for o in outputs]
@@ -229,24 +292,119 @@ def _add_nodes(gm, builder, is_outer, placeholder=None):
     raise NotImplementedError("the graph returns nothing")
 
 
-def _attribute(gm, node, builder, is_outer):
+def _is_read(view, views):
+    """Whether the compiled part reads a view that is left to PyTorch."""
+    return any(user.op != "output" and (user not in views.left or _is_read(user, views)) for user in view.users)
+
+
+# where a call that is given graphs has the operands to which others can be added; the rest of its
+# arguments where it has no list of them
+_OPERANDS = {"cond": 3, "while_loop": 3, "map": 2, "map_impl": 2, "scan": 3}
+_SCOPES = {
+    "hints_wrapper",
+    "invoke_subgraph",
+    "tag_activation_checkpoint",
+    "wrap",
+    "wrap_with_autocast",
+    "wrap_with_set_grad_enabled",
+}
+
+
+def _with_graphs(target, args, builder, constant):
+    """The arguments of a call that is given graphs: their constants become operands."""
+    name = target.removeprefix("higher_order.")
+    if name not in _OPERANDS and name not in _SCOPES:
+        ops = [f" of `{_target(a)}`" for a in args if isinstance(a, torch._ops.OpOverload)]
+        raise NotImplementedError(f"`{target}`{''.join(ops)} is not supported")
+    graphs = [a for a in args if isinstance(a, torch.fx.GraphModule)]
+    held = {}
+    for gm in graphs:
+        _find_constants(gm, held)
+    extra = [constant(name, tensor) for name, tensor in held.values()]
+    args = [_graph(a, held) if isinstance(a, torch.fx.GraphModule) else a for a in args]
+    if extra:
+        at = _OPERANDS.get(name)
+        if at is None:
+            return [*args, *extra]
+        while len(args) <= at:
+            args.append([])
+        args[at] = [*args[at], *extra]
+    return args
+
+
+def _find_constants(gm, held):
+    for node in gm.graph.nodes:
+        if node.op == "get_attr":
+            value = _attribute(gm, node)
+            if isinstance(value, torch.Tensor):
+                held.setdefault(id(value), (node.target, value))
+            else:
+                _find_constants(value, held)
+
+
+def _graph(gm, held):
+    """A graph that is given to a call, with inputs for these constants after its own."""
+    builder = _native.Builder(None)
+    return builder.finish_graph(_add_nodes(gm, builder, None, held=held))
+
+
+def _known(number):
+    """What a symbolic number is, if it can be nothing else."""
+    expression = getattr(getattr(number, "node", None), "expr", None)
+    if expression is not None and getattr(expression, "is_number", False):
+        if isinstance(number, torch.SymBool):
+            return bool(expression)
+        return int(expression) if isinstance(number, torch.SymInt) else float(expression)
+    return None
+
+
+def _orders(outputs):
+    """For each output the order of its dimensions in memory, the outermost first, or None where it is
+    not dense: what comes after the graph was traced with these strides."""
+    return [_order(getattr(o, "meta", {}).get("val")) for o in outputs]
+
+
+def _order(value):
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return None
+    # symbolic sizes by those of the example: asking for them as they are would make guards
+    sizes, strides = [_hint(n) for n in value.shape], [_hint(n) for n in value.stride()]
+    if None in sizes or None in strides or 0 in sizes:
+        return None
+    dims = list(range(len(sizes)))
+    # dimensions of one element lie anywhere
+    order = sorted(dims, key=lambda d: (-strides[d], sizes[d] == 1, d))
+    dense = 1
+    for d in reversed(order):
+        if sizes[d] != 1:
+            if strides[d] != dense:
+                return None
+            dense *= sizes[d]
+    return order
+
+
+def _hint(n):
+    if isinstance(n, int):
+        return n
+    node = getattr(n, "node", None)
+    return node.hint if node is not None and node.has_hint() else None
+
+
+def _attribute(gm, node):
+    """A tensor or a graph that a graph holds."""
     value = gm
     for part in node.target.split("."):
         value = getattr(value, part)
-    if isinstance(value, torch.fx.GraphModule):
-        inner = _native.Builder(None)
-        return inner.finish_graph(_add_nodes(value, inner, is_outer=False))
-    if isinstance(value, torch.Tensor):
-        if not is_outer:
-            raise NotImplementedError(f"the constant `{node.target}` of a graph within the graph is not supported")
-        return builder.weight(node.target, value.detach())
+    if isinstance(value, (torch.fx.GraphModule, torch.Tensor)):
+        return value
     raise NotImplementedError(f"an attribute of class {type(value).__name__} (`{node.target}`) is not supported")
 
 
 def _target(target):
     if isinstance(target, torch._ops.OpOverload):
         schema = target._schema
-        return f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
+        name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
+        return canonical(name)
     if isinstance(target, torch._ops.HigherOrderOperator):
         return f"higher_order.{target.name()}"
     if target is builtins.max or target is builtins.min:
@@ -260,10 +418,6 @@ def _target(target):
     if module.startswith("torch") and name.startswith(("sym_", "_sym_")):
         return f"torch.{name}"
     return f"{module}.{name}"
-
-
-def _is_tuple(node, target):
-    return target.startswith("higher_order.") and isinstance(node.meta.get("val"), (list, tuple))
 
 
 def _line(node):
@@ -307,7 +461,8 @@ def program_of_export(exported, *, progress=None, **options):
         weights[spec.target] = ref = builder.weight(spec.target, known[spec.target].detach(), is_parameter)
         return ref
 
-    results = _add_nodes(exported.graph_module, builder, is_outer=True, placeholder=placeholder)
+    constant = _constants_of(builder)
+    results = _add_nodes(exported.graph_module, builder, constant, placeholder=placeholder)
     kept = []
     for spec, result in zip(signature.output_specs, results):
         if spec.kind in (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT):

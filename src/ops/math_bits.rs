@@ -207,6 +207,11 @@ pub(crate) fn mul_scalar(a: &Tensor, b: Scalar) -> Result<Tensor> {
 }
 
 impl Tensor {
+    /// [`Tensor::resolved`], with the tensor's strides.
+    pub(crate) fn resolved_with_strides(&self) -> Result<Tensor> {
+        crate::ops::copy::clone(self, None)
+    }
+
     /// The tensor with memory that holds its values, past the dispatcher.
     pub(crate) fn resolved(&self) -> Result<Tensor> {
         if self.has_math_bits() {

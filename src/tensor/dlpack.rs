@@ -390,6 +390,14 @@ struct Context<M> {
 /// # Errors
 /// As [`Tensor::into_external`]; quantized integers.
 pub fn export(t: Tensor) -> Result<NonNull<DLManagedTensorVersioned>> {
+    export_external(t.into_external()?)
+}
+
+/// [`export`] of one of several tensors, which share memory ([`Tensor::into_externals`]).
+///
+/// # Errors
+/// Quantized integers.
+pub fn export_external(tensor: External) -> Result<NonNull<DLManagedTensorVersioned>> {
     unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
         // SAFETY: `export` made it so, and DLPack has it deleted once.
         unsafe {
@@ -397,7 +405,6 @@ pub fn export(t: Tensor) -> Result<NonNull<DLManagedTensorVersioned>> {
         };
     }
 
-    let tensor = t.into_external()?;
     let flags = [(tensor.is_read_only(), READ_ONLY), (tensor.is_copy(), IS_COPIED)];
     let flags = flags.iter().filter(|(is, _)| *is).map(|(_, flag)| flag).sum();
     let dtype = DLDataType::of(tensor.dtype())?;

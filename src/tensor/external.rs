@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use std::any::Any;
 use std::fmt;
 use std::ptr::NonNull;
-use straightline_catalog::{DType, Device, DeviceType, Dims, layout};
+use straightline_catalog::{DType, Device, Dims, layout};
 
 /// Memory of somebody else's, for tensors: a mapped file, an array of another library.
 ///
@@ -339,28 +339,17 @@ impl Tensor {
     #[track_caller]
     pub fn into_external(self) -> Result<External> {
         let at = std::panic::Location::caller();
-        watcher::check_read(&self, "into_external()", Some(at))?;
-        ensure_device!(
-            self.device().kind == DeviceType::Cpu,
-            "memory of `{}` is not handed out: move the tensor to `cpu` first",
-            self.device()
-        );
-        let tensor = if self.has_math_bits() { self.resolved()? } else { self };
-        tensor.check_has_data("into_external()")?;
-        let alone = tensor.storage().is_unshared() && tensor.handles() == 1;
-        let tensor = match alone && !tensor.is_reshaped() && !tensor.requires_grad() {
-            true => tensor,
-            // without its history; if nobody else has that, the memory is its own now
-            false => {
-                let plain = tensor.with_geometry(tensor.sizes(), tensor.strides(), tensor.offset());
-                drop(tensor);
-                plain
-            }
-        };
-        if tensor.storage().is_unshared() || tensor.storage().is_read_only() {
-            return Ok(External { tensor, copied: false });
+        let tensor = self.ready_to_leave(at)?;
+        let alone = tensor.storage().is_unshared();
+        tensor.leave(alone)
+    }
+
+    /// Out of the crate's care, as a copy where others have its memory.
+    pub(super) fn leave(self, alone: bool) -> Result<External> {
+        if alone || self.storage().is_read_only() {
+            return Ok(External { tensor: self, copied: false });
         }
-        Ok(External { tensor: tensor.own_copy()?, copied: true })
+        Ok(External { tensor: self.own_copy()?, copied: true })
     }
 
     /// Another tensor over the same memory, which counts as nobody else's: [`Tensor::into_external`] hands

@@ -15,6 +15,7 @@
 //! | `access` | taking operands for the length of a kernel call |
 //! | `dlpack` | tensors from and to other libraries |
 //! | `external` | tensors over memory of others, and tensors handed out |
+//! | `together` | tensors handed out together, which share memory |
 //! | `lent` | tensors whose memory is lent for a call |
 //! | `factory` | tensors from data, and data from tensors |
 //! | `methods` | the hand-written part of `Tensor`'s interface; operators add the rest |
@@ -69,6 +70,7 @@ mod shape;
 pub(crate) mod storage;
 pub(crate) mod tangent;
 mod tensors;
+mod together;
 mod waiting;
 #[cfg(test)]
 mod waiting_tests;

@@ -1,0 +1,557 @@
+"""torch.compile through straightline: mutation, aliasing, sizes, modes. PyTorch's eager result is the
+judge. Without PyTorch these tests are skipped, and the header of the run says so."""
+
+import importlib.metadata
+import threading
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="NO TORCH: the backend of torch.compile is not tested")
+
+import straightline
+from straightline import FallbackWarning
+from straightline.torch_backend import backend
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    with warnings.catch_warnings():
+        # a test that falls back tests nothing of ours
+        warnings.simplefilter("error", FallbackWarning)
+        yield
+
+
+def compiled(f, **kwargs):
+    return torch.compile(f, backend=backend, **{"fullgraph": True, **kwargs})
+
+
+def same(got, expected, strides=True, **tolerances):
+    torch.testing.assert_close(got, expected, equal_nan=True, **tolerances)
+    if strides:
+        leaves = torch.utils._pytree.tree_leaves
+        for g, e in zip(leaves(got), leaves(expected)):
+            if isinstance(e, torch.Tensor) and e.layout == torch.strided:
+                assert g.stride() == e.stride(), (g.shape, g.stride(), e.stride())
+
+
+def check(f, *args, times=2, **kwargs):
+    """Compiled and eager calls on copies of the arguments: the same results, and the same arguments
+    afterwards."""
+    compiled_f = compiled(f, **kwargs)
+    for _ in range(times):
+        ours, theirs = (copies(args) for _ in range(2))
+        same(compiled_f(*ours), f(*theirs))
+        same(ours, theirs)
+
+
+def copies(args):
+    def copy(a):
+        if not isinstance(a, torch.Tensor):
+            return a
+        return a.detach().clone(memory_format=torch.preserve_format).requires_grad_(a.requires_grad)
+
+    return [copy(a) for a in args]
+
+
+# ---------------------------------------------------------------------------------------------------
+# writes and views
+
+
+def test_inputs_that_are_written():
+    def f(x, y):
+        x.add_(y)
+        y[0].mul_(2)
+        return x * y
+
+    check(f, torch.randn(3, 4), torch.randn(3, 4))
+
+
+def test_a_written_input_keeps_its_memory():
+    def f(x):
+        x.t().mul_(3)
+        x[0] = 0
+        return x.sum()
+
+    x = torch.arange(6.0).view(2, 3)
+    at = x.data_ptr()
+    assert compiled(f)(x).item() == 36
+    assert x.data_ptr() == at and x.tolist() == [[0, 0, 0], [9, 12, 15]]
+
+
+def test_views_of_inputs_are_returned():
+    def f(x):
+        return x.t(), x[0], x.view(-1), x + 1
+
+    x = torch.randn(3, 4)
+    t, row, flat, more = compiled(f)(x)
+    same((t, row, flat, more), f(x))
+    x.fill_(7)
+    assert all((v == 7).all() for v in (t, row, flat)) and (more != 7).any()
+
+
+def test_the_input_itself_is_returned():
+    def f(x):
+        return x, x * 2
+
+    x = torch.randn(3)
+    y, doubled = compiled(f)(x)
+    assert y is x
+    same(doubled, x * 2)
+
+
+def test_views_of_one_result_share_memory():
+    def f(x):
+        y = x + 1
+        return y, y.t(), *y.chunk(2, 1)
+
+    x = torch.randn(4, 6)
+    results = compiled(f)(x)
+    same(results, f(x))
+    results[0].fill_(5)
+    assert all((r == 5).all() for r in results)
+
+
+def test_views_keep_their_strides():
+    check(lambda x: x.chunk(2, 1), torch.randn(4, 6))
+    check(lambda x: x.unbind(1), torch.randn(4, 6))
+    check(lambda x: (x * 2).split([1, 5], 1), torch.randn(4, 6))
+    check(lambda x: (x * 2)[:, ::2], torch.randn(4, 6))
+    check(lambda x: (x * 2).expand(3, 4, 6), torch.randn(4, 6))
+
+
+def test_results_have_pytorchs_strides():
+    x = torch.randn(2, 3, 4, 5)
+    permuted = x.permute(0, 3, 1, 2)
+    check(lambda x: x.relu() + 1, permuted)
+    check(lambda x: torch.cat([x, x], 1), permuted)
+    check(lambda x: torch.nn.functional.avg_pool2d(x, 2), x.to(memory_format=torch.channels_last))
+    check(lambda x: torch.fft.ifft(x, dim=0), x)
+    check(lambda x: (x + 1j).mH.conj() * 1, x)
+    check(lambda x: (x + 1j).mH, x)
+
+
+def test_the_same_tensor_twice():
+    def f(x, y):
+        x.add_(1)
+        return x * y
+
+    x, z = torch.randn(3), None
+    z = x.clone()
+    same(compiled(f)(x, x), f(z, z))
+    same(x, z)
+
+
+def test_overlapping_views_of_which_one_is_written():
+    def f(x, y):
+        x.mul_(2)
+        return x + y
+
+    base = torch.arange(6.0)
+    other = base.clone()
+    f_ = compiled(f)
+    same(f_(base[:4], base[2:]), f(other[:4], other[2:]))
+    same(base, other)
+
+
+def test_views_of_one_base_that_are_read():
+    base = torch.randn(3, 8)
+    check(lambda x, y, z: x * y + z, base[:, :4], base[:, 4:], base[:, 2:6])
+
+
+def test_noncontiguous_and_empty_inputs_and_those_without_dimensions():
+    f = lambda x, y: (x * 2 + y).sum(-1, keepdim=True)
+    x = torch.randn(4, 6)
+    strided = compiled(f)
+    for a, b in [
+        (x, x),
+        (x.t().contiguous().t(), x),
+        (x[:, ::2], x[:, 1::2]),
+        (x[:0], x[:0]),
+        (x[:1].expand(4, 6), x),
+        (x.flip(0), x[3:]),
+    ]:
+        same(strided(a, b), f(a, b))
+    check(lambda x: x.sin() + 1, torch.tensor(0.5))
+    check(lambda x: (x.sum(), x.cumsum(1), x + 1), torch.empty(0, 3))
+    check(lambda x: x.sin().t(), torch.empty(3, 0))
+
+
+def test_lazy_conjugates_and_negatives_as_inputs():
+    x = torch.randn(3, 4, dtype=torch.complex64)
+    f = lambda x: x * 2
+    f_ = compiled(f)
+    for a in (x, x.conj(), x.mH, x.conj()[1:], x.imag, x.conj().imag):
+        same(f_(a), f(a))
+    check(lambda x: x.abs() + x.imag, x.conj())
+    check(lambda x: x + 1, x.conj().imag)
+    check(lambda x: (x.conj(), x.conj() + 1, x.real, (x * 2).imag), x)
+
+    def written(x):
+        x.add_(1j)
+        return x * x
+
+    a, b = x.clone(), x.clone()
+    same(compiled(written)(a.conj()), written(b.conj()))
+    same(a, b)
+
+
+def test_complex_weights_that_are_lazy_conjugates():
+    w = torch.randn(3, dtype=torch.complex64).conj()
+    f = lambda x: x * w
+    x = torch.randn(3, dtype=torch.complex64)
+    same(compiled(f)(x), f(x))
+
+
+# ---------------------------------------------------------------------------------------------------
+# modes and randomness
+
+
+def test_cond():
+    def f(p, x):
+        constant = torch.tensor([1.0, 2.0, 3.0])
+        return torch.cond(p, lambda x: x.sin() + constant, lambda x: x.cos() - torch.tensor(4.0), (x,))
+
+    f_ = compiled(f)
+    x = torch.randn(3)
+    for p in (torch.tensor(True), torch.tensor(False)):
+        same(f_(p, x), f(p, x))
+
+
+def test_autocast_and_no_grad_within():
+    def f(x, w):
+        with torch.autocast("cpu", torch.bfloat16):
+            y = x @ w
+        with torch.no_grad():
+            z = (x * 2).sum()
+        return y.float() + z
+
+    x, w = torch.randn(3, 4), torch.randn(4, 5, requires_grad=True)
+    same(compiled(f)(x, w), f(x, w))
+    ours, theirs = torch.autograd.grad(compiled(f)(x, w).sum(), w), torch.autograd.grad(f(x, w).sum(), w)
+    same(ours, theirs)
+
+
+def test_inference_mode():
+    f = lambda x: (x.t() @ x).relu()
+    f_ = compiled(f)
+    x = torch.randn(3, 4)
+    with torch.inference_mode():
+        result = f_(x)
+        same(result, f(x))
+        same(f_(torch.ones(3, 4)), f(torch.ones(3, 4)))
+    same(f_(x), f(x))
+
+
+def test_random_numbers_are_pytorchs():
+    def f(x):
+        x = torch.nn.functional.dropout(x, 0.5, training=True)
+        return x + torch.randn_like(x) + torch.rand(7)
+
+    f_ = compiled(f)
+    x = torch.randn(5, 7)
+    torch.manual_seed(5)
+    ours = [f_(x), torch.rand(3), f_(x)]
+    torch.manual_seed(5)
+    same(ours, [f(x), torch.rand(3), f(x)])
+
+
+def test_dropout_is_trained_with_pytorchs_numbers():
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Dropout(0.3), torch.nn.Linear(8, 2))
+    x = torch.randn(3, 4)
+    grads = []
+    for f in (model, compiled(model)):
+        torch.manual_seed(2)
+        model.zero_grad()
+        f(x).square().sum().backward()
+        grads.append([p.grad.clone() for p in model.parameters()])
+    same(*grads)
+
+
+# ---------------------------------------------------------------------------------------------------
+# sizes
+
+
+def test_sizes_that_change():
+    def f(x, n):
+        rows, columns = x.shape
+        y = x.view(-1) * columns + torch.arange(rows * columns)
+        return y.view(rows, columns).flip(0)[:, : columns - 1] * n, rows * columns
+
+    f_ = compiled(f, dynamic=True)
+    for rows, columns in [(3, 4), (5, 6), (2, 9), (7, 3)]:
+        x = torch.randn(rows, columns)
+        same(f_(x, 3), f(x, 3))
+        same(f_(x, 2.5), f(x, 2.5))
+
+
+def test_a_dimension_that_is_marked_dynamic():
+    f = lambda x: torch.softmax(torch.cat([x, x.new_ones(x.shape[0], 2)], 1), -1).t()
+    f_ = compiled(f)
+    for n in (3, 5, 8):
+        x = torch.randn(n, 4)
+        torch._dynamo.mark_dynamic(x, 0)
+        same(f_(x), f(x))
+
+
+def test_sizes_that_change_in_training():
+    model = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.GELU(), torch.nn.LayerNorm(5))
+    f = compiled(model, dynamic=True)
+    for n in (2, 3, 7):
+        x = torch.randn(n, 6)
+        ours = torch.autograd.grad(f(x).square().sum(), list(model.parameters()))
+        theirs = torch.autograd.grad(model(x).square().sum(), list(model.parameters()))
+        same(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_sizes_that_change_with_transposed_results():
+    f_ = compiled(lambda x: ((x + 1).transpose(0, 2), x.sum(1)), dynamic=True)
+    for shape in [(2, 3, 4), (5, 6, 7)]:
+        x = torch.randn(shape)
+        same(f_(x), ((x + 1).transpose(0, 2), x.sum(1)))
+
+
+def test_views_that_begin_within_their_base_where_sizes_change():
+    """AOTAutograd makes these anew from the base, by the returned tensor's strides and offset."""
+
+    def of_input(x):
+        return x.chunk(2, 1), x[1:], x[:, x.shape[1] // 2 :].t()
+
+    def of_result(x):
+        y = x.sin()
+        return y[1:], y[:, 1:].t(), y.unbind(0)[1]
+
+    for f in (of_input, of_result):
+        torch._dynamo.reset()
+        f_ = compiled(f, dynamic=True)
+        for shape in [(4, 5), (6, 8)]:
+            x = torch.randn(shape)
+            same(f_(x), f(x))
+            # a part of a greater one
+            same(f_(torch.cat([x, x])[shape[0] :]), f(x))
+            x.requires_grad_(True)
+            ours, theirs = f_(x), f(x)
+            same(ours, theirs)
+            total = lambda all: sum(t.square().sum() for t in torch.utils._pytree.tree_leaves(all))
+            same(torch.autograd.grad(total(ours), x), torch.autograd.grad(total(theirs), x))
+
+
+def test_views_of_results_are_written_by_the_caller():
+    def f(x):
+        y = x * 2
+        return y, y.view(-1), y[1:], y.t().unsqueeze(0), y.view(-1)
+
+    f_ = compiled(f)
+    for x in (torch.ones(3, 4), torch.zeros(3, 4)):
+        ours, theirs = f_(x), f(x)
+        for results in (ours, theirs):
+            results[2].add_(1)
+            results[3].mul_(3)
+        same(ours, theirs)
+
+
+def test_sizes_that_are_numbers_of_other_operators():
+    f = lambda x: torch.nn.functional.interpolate(x, scale_factor=2) / x.shape[2]
+    f_ = compiled(f, dynamic=True)
+    for n in (3, 5):
+        x = torch.randn(1, 2, n, 4)
+        same(f_(x), f(x))
+
+
+def test_graph_breaks():
+    def f(x):
+        y = x * 2
+        if y.sum().item() > 0:
+            return y.relu()
+        return y.neg()
+
+    f_ = compiled(f, fullgraph=False)
+    for x in (torch.ones(3), -torch.ones(3)):
+        same(f_(x), f(x))
+
+
+# ---------------------------------------------------------------------------------------------------
+# training
+
+
+def test_parameters_that_an_optimizer_updates():
+    torch.manual_seed(0)
+    x, target = torch.randn(8, 4), torch.randn(8, 2)
+
+    def train(use):
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(
+            torch.nn.Linear(4, 16), torch.nn.BatchNorm1d(16), torch.nn.ReLU(), torch.nn.Linear(16, 2)
+        )
+        f = use(model)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        losses = []
+        for _ in range(5):
+            optimizer.zero_grad()
+            loss = torch.nn.functional.mse_loss(f(x), target)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+        model.eval()
+        return losses, f(x).detach(), {k: v.clone() for k, v in model.state_dict().items()}
+
+    same(train(compiled), train(lambda m: m), strides=False)
+
+
+def test_gradients_of_gradients_are_refused_or_right():
+    f = lambda x: (x.sin() * x).sum()
+    x = torch.randn(3, requires_grad=True)
+    (g,) = torch.autograd.grad(f(x), x)
+    same(torch.autograd.grad(compiled(f)(x), x)[0], g)
+
+
+def test_checks_of_operators_are_made():
+    """``linalg.inv`` checks by a call with an effect."""
+    f = compiled(torch.linalg.inv)
+    x = torch.randn(3, 3) + 4 * torch.eye(3)
+    same(f(x), torch.linalg.inv(x))
+    with pytest.raises(RuntimeError, match="singular"):
+        f(torch.zeros(3, 3))
+    same(f(x), torch.linalg.inv(x))
+
+
+# ---------------------------------------------------------------------------------------------------
+# options, names, threads
+
+
+def test_fallback():
+    def f(x):
+        return torch.hash_tensor(x), x + 1
+
+    x = torch.randn(3)
+    with pytest.warns(FallbackWarning, match="aten::hash_tensor"):
+        same(compiled(f)(x), f(x))
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="aten::hash_tensor"):
+        compiled(f, options={"fallback": "error"})(x)
+
+
+def test_calls_of_higher_order_that_are_not_there_are_named():
+    x = torch.randn(4, requires_grad=True)
+
+    def f(x):
+        again = lambda x: torch.nn.functional.dropout(x.sin()).exp()
+        return torch.utils.checkpoint.checkpoint(again, x, use_reentrant=False)
+
+    torch.manual_seed(1)
+    expected = torch.autograd.grad(f(x).sum(), x)
+    torch.manual_seed(1)
+    with pytest.warns(FallbackWarning, match="rng_state` of `aten::native_dropout"):
+        same(torch.autograd.grad(compiled(f)(x).sum(), x), expected)
+
+
+def test_operators_by_other_names():
+    """Exported programs have them as they were written."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x, y):
+            z = torch.multiply(x, y).clip(-1, 1).arctan() - torch.true_divide(x, 3)
+            z = torch.subtract(z, y, alpha=2).negative().moveaxis(0, 1)
+            low, high = z.split([1, 2], 1)
+            return low.reshape_as(y[0]), torch.where(torch.greater(high, 0), high, torch.divide(high, 2))
+
+    args = torch.randn(3, 4), torch.randn(3, 4)
+    model = Model()
+    for dynamic in (None, {"x": {1: None}, "y": {1: None}}):
+        f = straightline.compile(model, args, dynamic=dynamic, eager_fallback=False)
+        same(f(*args), model(*args))
+    same(compiled(model)(*args), model(*args))
+
+
+def test_results_of_exported_programs_share_memory():
+    class Model(torch.nn.Module):
+        def forward(self, x, c):
+            y = x * 2
+            return y, *y.chunk(2, 1), c * 2
+
+    args = torch.randn(4, 6), torch.randn(3, dtype=torch.complex64)
+    f = straightline.compile(Model(), args, eager_fallback=False)
+    for c in (args[1], args[1].conj()):
+        ours, theirs = f(args[0], c), Model()(args[0], c)
+        same(ours, theirs)
+        ours[0].zero_()
+        assert not ours[1].any() and not ours[2].any()
+
+
+def test_unknown_options_and_modes_are_refused():
+    f = lambda x: x + 1
+    for kwargs, says in [
+        ({"options": {"fall_back": "error"}}, "no option fall_back"),
+        ({"options": {"fallback": "never"}}, "'eager' or 'error'"),
+        ({"mode": "max-autotune"}, "max-autotune"),
+    ]:
+        torch._dynamo.reset()
+        with pytest.raises(Exception, match=says):
+            compiled(f, **kwargs)(torch.ones(2))
+    torch._dynamo.reset()
+    same(compiled(f, mode="reduce-overhead")(torch.ones(2)), torch.full((2,), 2.0))
+
+
+def test_many_threads_call_one_function():
+    weight = torch.randn(6, 6)
+    f = lambda x: ((x @ weight).relu() + x.sum(0)).t()
+    f_ = compiled(f)
+    inputs = [torch.randn(5, 6) for _ in range(16)]
+    expected = [f(x) for x in inputs]
+    f_(inputs[0])
+    wrong = []
+
+    def run(at):
+        try:
+            for _ in range(20):
+                same(f_(inputs[at]), expected[at])
+        except Exception as e:
+            wrong.append(e)
+
+    threads = [threading.Thread(target=run, args=(at,)) for at in range(16)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong, wrong[0]
+
+
+def test_the_name_is_found():
+    installed = importlib.metadata.entry_points(group="torch_dynamo_backends")
+    if "straightline" not in [e.name for e in installed]:
+        pytest.skip("no wheel of this package is installed")
+    x = torch.randn(3)
+    same(torch.compile(lambda x: x * 2, backend="straightline")(x), x * 2)
+
+
+def test_calls_that_somebody_traces():
+    """With tensors that have no memory the graph runs as PyTorch has it, and stays compiled."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from straightline import torch_backend
+
+    made = []
+    gm = torch.fx.symbolic_trace(lambda x: (torch.ops.aten.mul.Tensor(x, 2),))
+    boxed = torch_backend._compile_graph(gm, [], {}, made)
+    fake = FakeTensorMode().from_tensor(torch.ones(3))
+    assert type(boxed([fake])[0]) is type(fake)
+    assert boxed([torch.ones(3, device="meta")])[0].is_meta
+    same(boxed([torch.ones(3)])[0], torch.full((3,), 2.0))
+    assert boxed.explain() is not None
+
+
+def test_numbers_are_drawn_once_where_a_call_fails():
+    from straightline import torch_backend
+
+    gm = torch.fx.symbolic_trace(lambda x: (torch.ops.aten.bernoulli.p(x, 0.5),))
+    boxed = torch_backend._compile_graph(gm, [], {}, [])
+    torch.manual_seed(3)
+    expected = [gm(torch.ones(9))[0], torch.rand(2)]
+    torch.manual_seed(3)
+    same([boxed([torch.ones(9)])[0], torch.rand(2)], expected)
+
+
+def test_explanations():
+    f = compiled(lambda x: x.sin() * 2)
+    f(torch.randn(3))
+    assert "variant" in str(straightline.explain(f)[-1])
