@@ -27,7 +27,7 @@ impl PyProgram {
     #[staticmethod]
     #[pyo3(signature = (path, model=None))]
     fn load(py: Python<'_>, path: PathBuf, model: Option<String>) -> PyResult<PyProgram> {
-        let options = pt2::Options { model, ..Default::default() };
+        let options = pt2::Options { model };
         let program = py.detach(|| pt2::load_with(&path, &options)).or_raise(py)?;
         Ok(PyProgram { program })
     }

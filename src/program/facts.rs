@@ -72,7 +72,7 @@ impl Program {
     /// ```
     /// use straightline::pt2;
     /// let program = pt2::load("tests/data/pt2/lstm.pt2")?;
-    /// let rows = program.weight("emb.weight").unwrap().tensor.sizes()[0];
+    /// let rows = program.weight("e.weight").unwrap().tensor.sizes()[0];
     /// assert_eq!(program.positions_below(0), Some(rows));
     /// # Ok::<(), straightline::Error>(())
     /// ```

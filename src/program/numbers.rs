@@ -308,11 +308,8 @@ mod tests {
         assert_eq!(computed("_operator.floordiv", &by_zero), "FloorDiv of 3 by zero");
         let large = [Value::Int(i64::MAX), Value::Int(2)];
         assert!(computed("_operator.mul", &large).contains("64 bits"));
-        assert_eq!(
-            computed("_operator.floordiv", &[Value::Int(i64::MIN), Value::Int(-1)])
-                .contains("64 bits"),
-            true
-        );
+        let least = [Value::Int(i64::MIN), Value::Int(-1)];
+        assert!(computed("_operator.floordiv", &least).contains("64 bits"));
         assert_eq!(computed("_operator.pow", &[Value::Int(2), Value::Int(10)]), "Int(1024)");
         assert_eq!(computed("_operator.truediv", &[Value::Int(1), Value::Int(4)]), "Double(0.25)");
     }
@@ -325,7 +322,7 @@ mod tests {
         assert_eq!(computed("_operator.ge", &[two.clone(), Value::Int(2)]), "Bool(true)");
         assert_eq!(computed("torch.sym_not", &[Value::Bool(true)]), "Bool(false)");
         assert_eq!(computed("math.ceil", std::slice::from_ref(&half)), "Int(1)");
-        assert_eq!(computed("math.floor", &[Value::Double(f64::NAN)]).contains("64 bits"), true);
+        assert!(computed("math.floor", &[Value::Double(f64::NAN)]).contains("64 bits"));
         let t = Tensor::zeros([3, 4]).unwrap();
         assert_eq!(
             computed("torch.ops.aten.sym_size.int", &[t.clone().into(), Value::Int(-1)]),

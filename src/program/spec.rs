@@ -142,7 +142,7 @@ impl Input {
     /// ```
     /// use straightline::pt2;
     /// let program = pt2::load("tests/data/pt2/transformer_encoder.pt2")?;
-    /// assert_eq!(program.inputs()[0].text(program.symbols()), "x: f32[2, s98, 32]");
+    /// assert_eq!(program.inputs()[0].text(program.symbols()), "src: f32[2, s98, 32]");
     /// # Ok::<(), straightline::Error>(())
     /// ```
     pub fn text(&self, symbols: &[Symbol]) -> String {

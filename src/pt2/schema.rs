@@ -2,6 +2,7 @@
 //!
 //! Unknown keys of objects are ignored, as additions within a major version are; unknown tags of
 //! unions are errors. Unions are objects with one key, which is how serde writes enums.
+#![allow(clippy::enum_variant_names, reason = "the names are those of the format")]
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;

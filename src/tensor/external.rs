@@ -244,7 +244,7 @@ pub(super) fn alignment(dtype: DType) -> usize {
 /// ```
 /// use straightline::tensor;
 /// let x = tensor([[1.0, 2.0], [3.0, 4.0]])?;
-/// let out = x.t()?.copied()?.into_external()?;
+/// let out = x.t()?.contiguous()?.into_external()?;
 /// assert_eq!((out.sizes(), out.strides()), (&[2, 2][..], &[2, 1][..]));
 /// // SAFETY: four floats in this layout, which are ours now.
 /// let first_row = unsafe { std::slice::from_raw_parts(out.data().cast::<f32>(), 2) };
@@ -521,7 +521,7 @@ mod tests {
 
     #[test]
     fn memory_may_begin_anywhere() {
-        let mut bytes = vec![0u8; 41];
+        let mut bytes = [0u8; 41];
         for at in 0..8 {
             bytes[at..at + 8].copy_from_slice(&[1f32, 2.0].map(f32::to_le_bytes).concat());
             let data = bytes.as_ptr().wrapping_add(at);

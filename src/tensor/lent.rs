@@ -223,9 +223,7 @@ mod tests {
         }
         let empty = RawTensor { data: std::ptr::null_mut(), sizes: &[0], ..good };
         // SAFETY: nothing is read.
-        assert_eq!(
-            unsafe { Tensor::lent(&empty) }.unwrap().sum().unwrap().item::<f32>().unwrap(),
-            0.0
-        );
+        let empty = unsafe { Tensor::lent(&empty) }.unwrap();
+        assert_eq!(empty.sum().unwrap().item::<f32>().unwrap(), 0.0);
     }
 }

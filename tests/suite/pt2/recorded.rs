@@ -124,12 +124,12 @@ impl Recorded {
     ) -> Result<f64, String> {
         let tensor =
             |key: &str| tensors.get(key).ok_or_else(|| format!("there is no tensor {key}"));
-        let inputs = case.inputs.iter().filter_map(|leaf| match (&leaf.key, &leaf.value) {
-            (Some(key), _) => Some(
-                tensor(key).and_then(|t| t.copied().map(Leaf::from).map_err(|e| e.to_string())),
-            ),
-            (None, Some(value)) => Some(Ok(constant(value))),
-            (None, None) => Some(Ok(Leaf::None)),
+        let inputs = case.inputs.iter().map(|leaf| match (&leaf.key, &leaf.value) {
+            (Some(key), _) => {
+                tensor(key).and_then(|t| t.copied().map(Leaf::from).map_err(|e| e.to_string()))
+            }
+            (None, Some(value)) => Ok(constant(value)),
+            (None, None) => Ok(Leaf::None),
         });
         let mut inputs = inputs.collect::<Result<Vec<_>, _>>()?;
         // None and constants without a value of their own are not among the program's inputs
