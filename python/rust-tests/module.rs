@@ -4,10 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folder that a build puts libraries into.
+/// The folder that the test was built into, with the module.
 fn built() -> PathBuf {
     let mut path = std::env::current_exe().expect("a path of this test");
-    path.pop();
     path.pop();
     path
 }
@@ -45,6 +44,13 @@ fn the_package_imports_and_passes_its_tests() {
         eprintln!("SKIPPED: there is no {} on this machine", python());
         return;
     };
+    // the module is for Pythons with the interpreter lock, from 3.10 on
+    let fits = "import sys, sysconfig; \
+                sys.exit(sys.version_info < (3, 10) or bool(sysconfig.get_config_var('Py_GIL_DISABLED')))";
+    if !Command::new(python()).args(["-c", fits]).status().is_ok_and(|s| s.success()) {
+        eprintln!("SKIPPED: {} is older than 3.10, or free-threaded", python());
+        return;
+    }
     let folder = std::env::temp_dir().join(format!("straightline-python-{}", std::process::id()));
     package(&folder);
     let run = |args: &[&str]| {
