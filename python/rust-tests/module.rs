@@ -4,6 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// What pytest runs.
+const TESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
+
 /// The folder that the test was built into, with the module.
 fn built() -> PathBuf {
     let mut path = std::env::current_exe().expect("a path of this test");
@@ -56,7 +59,8 @@ fn the_package_imports_and_passes_its_tests() {
     let run = |args: &[&str]| {
         let status = Command::new(python())
             .args(args)
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            // where no package without the module is found first
+            .current_dir(&folder)
             .env("PYTHONPATH", &folder)
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .status();
@@ -68,7 +72,7 @@ fn the_package_imports_and_passes_its_tests() {
     };
     run(&["-c", "import straightline; assert straightline.__version__"]);
     match ["numpy", "pytest"].into_iter().find(|m| !has(m)) {
-        None => run(&["-m", "pytest", "-q", "-p", "no:cacheprovider"]),
+        None => run(&["-m", "pytest", "-q", "-p", "no:cacheprovider", TESTS]),
         Some(missing) => eprintln!("SKIPPED, but for the import: {} has no {missing}", python()),
     }
     let _ = std::fs::remove_dir_all(folder);

@@ -19,7 +19,6 @@ import torch.fx
 
 from . import _native
 from ._errors import FallbackWarning, StraightlineError
-from ._names import canonical
 from ._views import Views
 
 _OPTIONS = {
@@ -65,10 +64,13 @@ def backend(gm, example_inputs, *, options=None, mode=None, **unknown):
     def compiler(graph, inputs):
         return _compile_graph(graph, inputs, options, graphs)
 
+    def inference_compiler(graph, inputs):
+        return _compile_graph(graph, inputs, options, graphs, _parameters() if options.get("freeze") else ())
+
     compiled = aot_autograd(
         fw_compiler=compiler,
         bw_compiler=compiler,
-        inference_compiler=compiler,
+        inference_compiler=inference_compiler,
         keep_inference_input_mutations=False,
     )(gm, example_inputs)
     return compiled
@@ -104,7 +106,7 @@ def explanations(compiled=None):
 class _Boxed:
     """A compiled graph, called with one list, which it empties; falls back to PyTorch's kernels."""
 
-    def __init__(self, gm, compiled, views, random, fallback):
+    def __init__(self, gm, compiled, views, random, fallback, frozen=None):
         # of the instance: what PyTorch wraps around a backward graph copies `__dict__`
         self._boxed_call = True
         self._gm = gm
@@ -112,6 +114,7 @@ class _Boxed:
         self._views = views
         self._random = random
         self._fallback = fallback
+        self._frozen = frozen
         self._lock = threading.Lock()
 
     def __call__(self, args):
@@ -121,6 +124,8 @@ class _Boxed:
         kept = list(args)
         try:
             of_views = self._views.keep(args)
+            if self._frozen is not None:
+                compiled = self._frozen.of(args) or compiled
             results = self._drawn(compiled, args) if self._random else compiled(args)
             return self._views.complete(of_views, results)
         # PyTorch's own, where a tensor has no memory to lend, is a RuntimeError, as ours are
@@ -138,7 +143,10 @@ class _Boxed:
         return result
 
     def explain(self):
-        return None if self._compiled is None else self._compiled.explain()
+        if self._compiled is None:
+            return None
+        frozen = self._frozen.compiled if self._frozen is not None else None
+        return (frozen or self._compiled).explain()
 
     def _eager(self, args):
         result = self._gm.forward(*args)
@@ -152,6 +160,39 @@ class _Boxed:
             # where the call failed PyTorch draws the same numbers again
             torch.set_rng_state(torch.from_dlpack(_native.rng_state()))
             return result
+
+
+class _Frozen:
+    """A graph whose parameters are part of it: those of the first call, which do not change any more."""
+
+    def __init__(self, make, at):
+        self._make = make
+        self._at = at
+        self._rest = None
+        self._parameters = None
+        self._lock = threading.Lock()
+        self.compiled = None
+
+    def of(self, args):
+        """The compiled graph for the arguments that are no parameters, which alone are left in the list;
+        None if the parameters are others than those of the first call."""
+        if self.compiled is None:
+            with self._lock:
+                if self.compiled is None:
+                    self._parameters = [args[i] for i in self._at]
+                    self._rest = sorted(set(range(len(args))) - set(self._at))
+                    self.compiled = self._make(dict(zip(self._at, self._parameters)))
+        if any(args[i] is not p for i, p in zip(self._at, self._parameters)):
+            return None
+        args[:] = [args[i] for i in self._rest]
+        return self.compiled
+
+
+def _parameters():
+    """Which inputs of the graph that is being compiled are parameters and buffers."""
+    context = torch._guards.TracingContext.try_get()
+    metadata = context.fw_metadata if context is not None else None
+    return tuple(metadata.static_input_indices) if metadata is not None else ()
 
 
 def _has_memory(tensor):
@@ -169,7 +210,7 @@ def _warn(gm, error):
     )
 
 
-def _compile_graph(gm, inputs, options, graphs):
+def _compile_graph(gm, inputs, options, graphs, parameters=()):
     fallback = options.get("fallback", "eager")
     settings = {k: v for k, v in options.items() if k in ("fast_math", "max_variants", "max_sizes", "share_code")}
     # the compiler runs under a mode of fake tensors; constants of the graph are real
@@ -187,7 +228,13 @@ def _compile_graph(gm, inputs, options, graphs):
         from torch._functorch.aot_autograd import make_boxed_func
 
         return make_boxed_func(gm.forward)
-    boxed = _Boxed(gm, compiled, views, program.draws_random_numbers, fallback)
+
+    def freeze(tensors):
+        program = program_of_graph(gm, views, tensors)
+        return _native.CompiledGraph(program, torch.Tensor, _orders(views.head), **settings)
+
+    frozen = _Frozen(freeze, parameters) if parameters else None
+    boxed = _Boxed(gm, compiled, views, program.draws_random_numbers, fallback, frozen)
     graphs.append(weakref.ref(boxed))
     return boxed
 
@@ -196,10 +243,18 @@ def _compile_graph(gm, inputs, options, graphs):
 # from fx to a program
 
 
-def program_of_graph(gm, views):
-    """The program of an fx graph of operators, without the views that are left to PyTorch."""
+def program_of_graph(gm, views, frozen=None):
+    """The program of an fx graph of operators, without the views that are left to PyTorch. Inputs that are
+    frozen, by position, are its own tensors."""
     builder = _native.Builder("graph")
-    return builder.finish(_add_nodes(gm, builder, _constants_of(builder), views=views))
+    numbers = {n: i for i, n in enumerate(n for n in gm.graph.nodes if n.op == "placeholder")}
+
+    def placeholder(node):
+        tensor = (frozen or {}).get(numbers[node])
+        return builder.input(node.name) if tensor is None else builder.weight(node.name, tensor.detach(), True)
+
+    constant = _constants_of(builder)
+    return builder.finish(_add_nodes(gm, builder, constant, placeholder=placeholder, views=views))
 
 
 def _constants_of(builder):
@@ -403,8 +458,7 @@ def _attribute(gm, node):
 def _target(target):
     if isinstance(target, torch._ops.OpOverload):
         schema = target._schema
-        name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
-        return canonical(name)
+        return f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
     if isinstance(target, torch._ops.HigherOrderOperator):
         return f"higher_order.{target.name()}"
     if target is builtins.max or target is builtins.min:

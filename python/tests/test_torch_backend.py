@@ -555,3 +555,19 @@ def test_explanations():
     f = compiled(lambda x: x.sin() * 2)
     f(torch.randn(3))
     assert "variant" in str(straightline.explain(f)[-1])
+
+
+def test_frozen_parameters_are_part_of_the_graph():
+    torch._dynamo.reset()
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)).eval()
+    frozen = torch.compile(model, backend=backend, options={"freeze": True, "fallback": "error"})
+    with torch.no_grad():
+        for rows in (3, 5, 3):
+            x = torch.randn(rows, 8)
+            torch.testing.assert_close(frozen(x), model(x))
+        text = str(straightline.explain(frozen)[-1])
+        assert "packed weights" in text
+        # other parameters are inputs again
+        other = torch.nn.Linear(8, 16)
+        model[0].weight = other.weight
+        torch.testing.assert_close(frozen(x), model(x))

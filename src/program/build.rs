@@ -140,9 +140,11 @@ fn resolve(node: Node<'_>, mut given: Vec<Given>) -> Result<Option<Resolved>, Pr
     if let Some(check) = check_of(node, target, &given)? {
         return Ok(Some(check));
     }
-    let Some(handle) = operator_name(target).and_then(|name| dispatch::find_schema(&name)) else {
-        return Ok(None);
-    };
+    let found = operator_name(target).and_then(|name| {
+        dispatch::find_schema(&name)
+            .or_else(|| dispatch::find_schema(&super::names::canonical(&name)?))
+    });
+    let Some(handle) = found else { return Ok(None) };
     let Some(schema) = handle.schema() else { return Ok(None) };
     let operands = by_schema(node, schema, given)?;
     Ok(Some(Resolved { action: Action::Operator(handle, schema), operands }))

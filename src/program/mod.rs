@@ -14,6 +14,7 @@
 //! | `build` | names to places, targets to what is called, arguments by schema |
 //! | `builder` | programs that are put together call by call |
 //! | `node` | a node of a graph, before it is known what its target is |
+//! | `names` | operators that are others by another name |
 //! | `higher` | calls that are given graphs |
 //! | `numbers` | arithmetic on sizes between calls |
 //! | `coerce` | values as a schema wants them |
@@ -30,6 +31,7 @@ mod error;
 mod facts;
 mod higher;
 mod leaf;
+mod names;
 mod node;
 mod numbers;
 mod run;
