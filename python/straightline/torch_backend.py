@@ -59,13 +59,11 @@ def backend(gm, example_inputs, *, options=None, mode=None, **unknown):
         _native.set_num_threads(int(threads))
     from torch._dynamo.backends.common import aot_autograd
 
-    graphs = _graphs_of_current_frame(gm)
-
     def compiler(graph, inputs):
-        return _compile_graph(graph, inputs, options, graphs)
+        return _compile_graph(graph, options)
 
     def inference_compiler(graph, inputs):
-        return _compile_graph(graph, inputs, options, graphs, _parameters() if options.get("freeze") else ())
+        return _compile_graph(graph, options, _parameters() if options.get("freeze") else ())
 
     compiled = aot_autograd(
         fw_compiler=compiler,
@@ -84,19 +82,19 @@ _all_graphs = []
 _all_graphs_lock = threading.Lock()
 
 
-def _graphs_of_current_frame(gm):
-    code = getattr(gm, "_dynamo_code", None)
-    graphs = []
+def _remember(graph):
     with _all_graphs_lock:
-        _all_graphs.append((code, graphs))
-    return graphs
+        # those that are gone are nobody's any more
+        _all_graphs[:] = [known for known in _all_graphs if known() is not None]
+        _all_graphs.append(weakref.ref(graph))
 
 
 def explanations(compiled=None):
     """The explanations of all graphs that this backend has compiled, oldest first."""
     with _all_graphs_lock:
-        graphs = [g() for _, frame in _all_graphs for g in frame]
-    return [g.explain() for g in graphs if g is not None and g.explain() is not None]
+        graphs = [known() for known in _all_graphs]
+    each = [graph.explain() for graph in graphs if graph is not None]
+    return [explanation for explanation in each if explanation is not None]
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -210,7 +208,7 @@ def _warn(gm, error):
     )
 
 
-def _compile_graph(gm, inputs, options, graphs, parameters=()):
+def _compile_graph(gm, options, parameters=()):
     fallback = options.get("fallback", "eager")
     settings = {k: v for k, v in options.items() if k in ("fast_math", "max_variants", "max_sizes", "share_code")}
     # the compiler runs under a mode of fake tensors; constants of the graph are real
@@ -235,7 +233,7 @@ def _compile_graph(gm, inputs, options, graphs, parameters=()):
 
     frozen = _Frozen(freeze, parameters) if parameters else None
     boxed = _Boxed(gm, compiled, views, program.draws_random_numbers, fallback, frozen)
-    graphs.append(weakref.ref(boxed))
+    _remember(boxed)
     return boxed
 
 

@@ -530,9 +530,8 @@ def test_calls_that_somebody_traces():
     from torch._subclasses.fake_tensor import FakeTensorMode
     from straightline import torch_backend
 
-    made = []
     gm = torch.fx.symbolic_trace(lambda x: (torch.ops.aten.mul.Tensor(x, 2),))
-    boxed = torch_backend._compile_graph(gm, [], {}, made)
+    boxed = torch_backend._compile_graph(gm, {})
     fake = FakeTensorMode().from_tensor(torch.ones(3))
     assert type(boxed([fake])[0]) is type(fake)
     assert boxed([torch.ones(3, device="meta")])[0].is_meta
@@ -544,7 +543,7 @@ def test_numbers_are_drawn_once_where_a_call_fails():
     from straightline import torch_backend
 
     gm = torch.fx.symbolic_trace(lambda x: (torch.ops.aten.bernoulli.p(x, 0.5),))
-    boxed = torch_backend._compile_graph(gm, [], {}, [])
+    boxed = torch_backend._compile_graph(gm, {})
     torch.manual_seed(3)
     expected = [gm(torch.ones(9))[0], torch.rand(2)]
     torch.manual_seed(3)

@@ -106,7 +106,6 @@ impl Archive {
     /// # Errors
     /// [`ErrorKind::Archive`](crate::ErrorKind::Archive): there is no such file, it is no zip
     /// archive, or one that is damaged.
-    #[allow(dead_code, reason = "readers of other archives begin here")]
     pub(crate) fn open(path: &Path) -> Result<Archive> {
         let source = Source::open(path).map_err(|e| FileError::new(path, e))?;
         Archive::of(path.to_owned(), Arc::new(source))
@@ -116,7 +115,7 @@ impl Archive {
     ///
     /// # Errors
     /// As [`Archive::open`].
-    #[allow(dead_code, reason = "readers of other archives begin here")]
+    #[cfg(test)]
     pub(crate) fn from_bytes(
         name: impl Into<PathBuf>,
         bytes: impl Into<Cow<'static, [u8]>>,
@@ -145,7 +144,6 @@ impl Archive {
     }
 
     /// The names of all entries, sorted.
-    #[allow(dead_code, reason = "readers of other archives list them")]
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)
     }
@@ -156,7 +154,6 @@ impl Archive {
     }
 
     /// The bytes of an entry; nothing, if there is no such entry or it is compressed.
-    #[allow(dead_code, reason = "readers of other archives ask for what may be missing")]
     pub(crate) fn entry(&self, name: &str) -> Option<&[u8]> {
         let place = self.entries.get(name).filter(|place| place.method == 0)?;
         self.source.bytes().get(place.range.clone())

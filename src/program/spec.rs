@@ -73,22 +73,16 @@ impl Size {
     /// assert_eq!(size.of(&[8]), Some(7));
     /// ```
     pub fn of(&self, symbols: &[i64]) -> Option<i64> {
-        match self {
-            Size::Fixed(n) => Some(*n),
-            Size::Symbol(s) => symbols.get(*s).copied(),
-            Size::Sum(all) => all.iter().try_fold(0i64, |n, s| n.checked_add(s.of(symbols)?)),
-            Size::Product(all) => all.iter().try_fold(1i64, |n, s| n.checked_mul(s.of(symbols)?)),
-            Size::Other(_) => None,
-        }
+        self.value(&|s| symbols.get(s).copied())
     }
 
-    /// Its value where symbols have these sizes; `None` where one has none yet.
-    fn value(&self, bound: &[Option<(i64, Place)>]) -> Option<i64> {
+    /// Its value by those of symbols; `None` where one has none yet.
+    fn value(&self, symbol: &dyn Fn(usize) -> Option<i64>) -> Option<i64> {
         match self {
             Size::Fixed(n) => Some(*n),
-            Size::Symbol(s) => Some(bound.get(*s)?.as_ref()?.0),
-            Size::Sum(all) => all.iter().try_fold(0i64, |n, s| n.checked_add(s.value(bound)?)),
-            Size::Product(all) => all.iter().try_fold(1i64, |n, s| n.checked_mul(s.value(bound)?)),
+            Size::Symbol(s) => symbol(*s),
+            Size::Sum(all) => all.iter().try_fold(0i64, |n, s| n.checked_add(s.value(symbol)?)),
+            Size::Product(all) => all.iter().try_fold(1i64, |n, s| n.checked_mul(s.value(symbol)?)),
             Size::Other(_) => None,
         }
     }
@@ -220,8 +214,9 @@ pub(super) fn check(inputs: &[Input], symbols: &[Symbol], given: &[Leaf]) -> Res
         })?;
     }
     // what is computed from symbols, when all of them are known
+    let known = |s: usize| Some(bound.get(s)?.as_ref()?.0);
     for (index, (input, leaf)) in pairs() {
-        each_size(index, input, leaf, |place, size, is| match size.value(&bound) {
+        each_size(index, input, leaf, |place, size, is| match size.value(&known) {
             Some(expected) if expected != is => {
                 let because = size.text(symbols);
                 Err(ProgramError::Sizes { place, size: is, expected, because })

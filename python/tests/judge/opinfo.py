@@ -58,7 +58,7 @@ class _Watched:
         from straightline import torch_backend
 
         self.called = True
-        compiled = torch_backend._compile_graph(gm, inputs, {}, [])
+        compiled = torch_backend._compile_graph(gm, {})
         expected = _output_values(gm)
 
         def run(args):
