@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `torch.tensor([[1., 2.]])` | [`tensor([[1.0, 2.0]])?`](crate::tensor()) |
 //! | `torch.zeros(2, 3)` | [`Tensor::zeros([2, 3])?`](crate::Tensor::zeros), or [`zeros`](crate::zeros()) |
-//! | `torch.zeros(2, dtype=torch.int64, device="cuda")` | [`Tensor::with(DType::I64).on(device).zeros([2])?`](crate::Tensor::with) |
+//! | `torch.zeros(2, dtype=torch.int64, device="cuda")` | [`Tensor::with(DType::I64).device(device).zeros([2])?`](crate::Tensor::with) |
 //! | `x.shape`, `x.dtype`, `x.stride()` | [`x.sizes()`](crate::Tensor::sizes), [`x.dtype()`](crate::Tensor::dtype), [`x.strides()`](crate::Tensor::strides) |
 //! | `x[0:2, None, -1]` | [`x.i((0..2, NewAxis, -1))?`](crate::Tensor::i) |
 //! | `x[mask] = 0` | [`x.i_put_(&mask, 0)?`](crate::Tensor::i_put_) |
@@ -14,7 +14,7 @@
 //! | `x + y` | `&x + &y`, which panics where it cannot, or [`x.add(&y)?`](crate::Tensor::add) |
 //! | `x.sum()`, `x.sum(dim=-1, keepdim=True)` | `x.sum()?`, `x.sum_dim(-1)?`, and all arguments in [`ops::aten`](crate::ops::aten) |
 //! | `x.tolist()`, `x.item()` | [`x.to_vec::<f32>()?`](crate::Tensor::to_vec), [`x.item::<f32>()?`](crate::Tensor::item) |
-//! | `torch.ops.aten.add.Tensor(x, y)` | [`ops::aten::add`](crate::ops::aten), or by name [`dispatch::operator`](crate::dispatch::operator) |
+//! | `torch.ops.aten.add.Tensor(x, y)` | [`ops::aten::add_tensor(&x, &y, Scalar::Int(1))?`](crate::ops::aten), or by name [`dispatch::operator`](crate::dispatch::operator) |
 //! | `torch.manual_seed(0)` | [`manual_seed(0)`](crate::manual_seed): the same numbers |
 //! | `torch.no_grad()`, `torch.inference_mode()` | [`autograd::no_grad`](crate::autograd::no_grad), [`autograd::inference_mode`](crate::autograd::inference_mode) |
 //! | `loss.backward()`, `x.grad` | [`loss.backward()?`](crate::Tensor::backward), [`x.grad()`](crate::Tensor::grad) |

@@ -87,7 +87,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn reshape_as(&self, other: impl AsRef<Tensor>) -> Result<Tensor> {
-        self.reshape(other.as_ref().sizes())
+        aten::reshape_as(self, other.as_ref())
     }
 
     /// One dimension of all elements in row-major order; a view where that is possible.
@@ -99,6 +99,6 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn ravel(&self) -> Result<Tensor> {
-        self.contiguous()?.view(-1)
+        aten::ravel(self)
     }
 }

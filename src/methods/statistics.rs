@@ -15,7 +15,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn nanmean(&self) -> Result<Tensor> {
-        self.nansum()?.div(self.isnan()?.logical_not()?.sum()?)
+        aten::nanmean(self, None, false, None)
     }
 
     /// [`Tensor::nanmean`] along dimensions.
@@ -46,9 +46,7 @@ impl Tensor {
     #[track_caller]
     fn nanmean_over(&self, dims: impl Ints, keepdim: bool) -> Result<Tensor> {
         let dims = dims.ints();
-        let numbers = self.isnan()?.logical_not()?;
-        let numbers = aten::sum_dim_int_list(&numbers, Some(&dims), keepdim, None)?;
-        aten::nansum(self, Some(&dims), keepdim, None)?.div(&numbers)
+        aten::nanmean(self, Some(&dims), keepdim, None)
     }
 
     /// [`Tensor::norm`] over dimensions, over all of them where the list is empty.

@@ -327,6 +327,50 @@ pub(crate) fn irfftn(
     aten::_fft_c2r(&x, &along.0, mode(norm, false)?, n)
 }
 
+/// Along the last dimension from half a Hermitian signal to a real spectrum, along the others as
+/// [`fftn`].
+pub(crate) fn hfftn(
+    x: &Tensor,
+    s: Option<&[i64]>,
+    dim: Option<&[i64]>,
+    norm: Option<&str>,
+) -> Result<Tensor> {
+    let (dims, mut sizes) = along(x, s, dim)?;
+    let Some((&last, others)) = dims.split_last() else {
+        return Err(Error::runtime("hfftn must transform at least one axis"));
+    };
+    let given = s.and_then(|s| s.last().copied()).filter(|n| *n != -1);
+    let n = given.unwrap_or(2 * (x.sizes()[last as usize] - 1));
+    ensure!(n >= 1, "Invalid number of data points ({n}) specified");
+    if let Some(end) = sizes.as_mut().and_then(|s| s.last_mut()) {
+        *end = n / 2 + 1;
+    }
+    let mode = mode(norm, true)?;
+    let mut x = resized_all(&promoted(x, true)?, &(dims.clone(), sizes))?;
+    if !others.is_empty() {
+        x = aten::_fft_c2c(&x, others, mode, true)?;
+    }
+    aten::_fft_c2r(&aten::conj(&x)?, &[last], mode, n)
+}
+
+/// The inverse of [`hfftn`].
+pub(crate) fn ihfftn(
+    x: &Tensor,
+    s: Option<&[i64]>,
+    dim: Option<&[i64]>,
+    norm: Option<&str>,
+) -> Result<Tensor> {
+    ensure!(!x.dtype().is_complex(), "ihfftn expects a real-valued input tensor");
+    let along = along(x, s, dim)?;
+    let Some((&last, others)) = along.0.split_last() else {
+        return Err(Error::runtime("ihfftn must transform at least one axis"));
+    };
+    let mode = mode(norm, false)?;
+    let x = resized_all(&promoted(x, false)?, &along)?;
+    let half = aten::conj(&aten::_fft_r2c(&x, &[last], mode, true)?)?;
+    if others.is_empty() { Ok(half) } else { aten::_fft_c2c(&half, others, mode, false) }
+}
+
 macro_rules! transforms {
     ($($name:ident $of:ident $forward:expr),*) => {$(
         pub(crate) fn $name(x: &Tensor, n: Option<i64>, dim: i64, norm: Option<&str>) -> Result<Tensor> {
@@ -361,7 +405,7 @@ macro_rules! planes {
         }
     )*};
 }
-planes!(fft2 fftn, ifft2 ifftn, rfft2 rfftn, irfft2 irfftn);
+planes!(fft2 fftn, ifft2 ifftn, rfft2 rfftn, irfft2 irfftn, hfft2 hfftn, ihfft2 ihfftn);
 
 fn shifted(x: &Tensor, dim: Option<&[i64]>, by: impl Fn(i64) -> i64) -> Result<Tensor> {
     let dims: SmallVec<[i64; 4]> = match dim {

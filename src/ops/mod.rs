@@ -48,6 +48,7 @@ pub(crate) mod math_bits;
 pub(crate) mod matmul;
 pub(crate) mod nested;
 pub(crate) mod nn;
+pub(crate) mod numeric;
 pub(crate) mod pointwise;
 pub mod quantized;
 pub(crate) mod random;

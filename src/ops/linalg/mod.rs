@@ -6,6 +6,7 @@ pub(crate) mod factor;
 pub(crate) mod least_squares;
 pub(crate) mod norms;
 pub(crate) mod spectral;
+pub(crate) mod tensors;
 
 use crate::error::{Error, Result};
 use crate::ops::by_dtype::{check_field, with_field};

@@ -437,3 +437,74 @@ pub(crate) fn bilinear(
         None => Ok(out),
     }
 }
+
+/// Products along the last dimensions, summed; of a number with each element.
+pub(crate) fn inner(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    if a.dim() == 0 || b.dim() == 0 {
+        return aten::mul_tensor(a, b);
+    }
+    ensure_shape!(
+        a.sizes().last() == b.sizes().last(),
+        "inner() the last dimension must match on both input tensors but got shapes {:?} and {:?}",
+        a.sizes(),
+        b.sizes()
+    );
+    aten::tensordot(a, b, &[-1], &[-1])
+}
+
+/// The product of groups of rows, each with a matrix of its own: rows up to `offs[0]` with the first
+/// one, those from there up to `offs[1]` with the second, and so on. Rows of no group are 0.
+pub(crate) fn grouped_mm(
+    a: &Tensor,
+    b: &Tensor,
+    offs: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    out_dtype: Option<DType>,
+) -> Result<Tensor> {
+    ensure_not_implemented!(
+        a.dim() == 2 && b.dim() == 3 && bias.is_none(),
+        "_grouped_mm is implemented for rows of a matrix and a matrix for each group (2 and 3 dimensions), \
+         without bias, and these have {} and {}: multiply the groups one by one, or use bmm",
+        a.dim(),
+        b.dim()
+    );
+    let Some(offs) = offs else {
+        return Err(Error::runtime(
+            "_grouped_mm: `offs` says where groups of rows end, and is missing",
+        ));
+    };
+    let (rows, groups) = (a.sizes()[0], b.sizes()[0]);
+    ensure_shape!(
+        a.sizes()[1] == b.sizes()[1] && offs.sizes() == [groups],
+        "_grouped_mm: contraction dimension of mat_a and mat_b must match, and offs has one end for each \
+         group: got {:?}, {:?} and {:?}",
+        a.sizes(),
+        b.sizes(),
+        offs.sizes()
+    );
+    ensure_dtype!(
+        a.dtype() == b.dtype() && out_dtype.is_none_or(|d| d == a.dtype()),
+        "_grouped_mm: operands and result have one dtype, and these are {} and {}",
+        a.dtype(),
+        b.dtype()
+    );
+    let out = Tensor::allocate_contiguous(a.dtype(), a.device(), &[rows, b.sizes()[2]])?;
+    if !out.storage().has_data() {
+        return Ok(out);
+    }
+    copy::zero_(&out)?;
+    let mut start = 0;
+    for (group, end) in (0..).zip(offs.to_dtype(DType::I64)?.to_vec::<i64>()?) {
+        ensure!(
+            start <= end && end <= rows,
+            "_grouped_mm: offs must not fall and not be above the {rows} rows, and {end} follows {start}"
+        );
+        if start < end {
+            let part = |t: &Tensor| view::narrow(t, 0, start, end - start);
+            let product = matmul::mm(&part(a)?, &view::select(b, 0, group)?)?;
+            copy::copy_(&part(&out)?, &product, false)?;
+        }
+        start = end;
+    }
+    Ok(out)
+}

@@ -237,3 +237,9 @@ pub(crate) fn is_nonzero(x: &Tensor) -> Result<bool> {
         _ => Err(Error::runtime("Boolean value of Tensor with more than one value is ambiguous")),
     }
 }
+
+/// The tensor itself, which is a number.
+pub(crate) fn positive(x: &Tensor) -> Result<Tensor> {
+    ensure_dtype!(x.dtype() != DType::Bool, "The `+` operator, on a bool tensor is not supported.");
+    Ok(x.clone())
+}

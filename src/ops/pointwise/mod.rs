@@ -25,7 +25,7 @@ pub(crate) mod complex_functions;
 pub(crate) mod formula;
 pub(crate) mod integer;
 pub(crate) mod polynomials;
-mod power;
+pub(crate) mod power;
 mod select;
 pub(crate) mod special;
 mod unary;

@@ -5,8 +5,8 @@ use super::result;
 use super::unary::unary;
 use crate::error::Result;
 use crate::ops::common::{check_can_cast, check_fits, promote, promote_scalar, restrided};
-use crate::ops::copy;
 use crate::ops::pointwise::formula::{Call, numbers};
+use crate::ops::{aten, copy};
 use crate::tensor::{Tensor, access};
 use straightline_catalog::{DType, Dims, Op, Scalar, layout};
 use straightline_passes::schedule::loops::{BinaryOp, UnaryOp};
@@ -169,4 +169,48 @@ fn quotient(name: &str, tensors: &[&Tensor]) -> Result<DType> {
              perform a true division of tensor1 and tensor2"
     );
     Ok(dtype)
+}
+
+// ---- powers in double precision ----------------------------------------------------------------
+
+/// Double precision, complex where either is.
+fn float_power_dtype(complex: bool) -> DType {
+    if complex { DType::C128 } else { DType::F64 }
+}
+
+pub(crate) fn float_power_tensor(a: &Tensor, exponent: &Tensor) -> Result<Tensor> {
+    let dtype = float_power_dtype(a.dtype().is_complex() || exponent.dtype().is_complex());
+    let wide = |t: &Tensor| aten::to_dtype(t, dtype, false, false, None);
+    aten::pow_tensor_tensor(&wide(a)?, &wide(exponent)?)
+}
+
+pub(crate) fn float_power_tensor_scalar(a: &Tensor, exponent: Scalar) -> Result<Tensor> {
+    let dtype = float_power_dtype(a.dtype().is_complex() || exponent.is_complex());
+    aten::pow_tensor_scalar(&aten::to_dtype(a, dtype, false, false, None)?, exponent)
+}
+
+pub(crate) fn float_power_scalar(a: Scalar, exponent: &Tensor) -> Result<Tensor> {
+    let dtype = float_power_dtype(a.is_complex() || exponent.dtype().is_complex());
+    aten::pow_scalar(a, &aten::to_dtype(exponent, dtype, false, false, None)?)
+}
+
+fn float_power_base(a: &Tensor, complex: bool) -> Result<DType> {
+    let dtype = float_power_dtype(a.dtype().is_complex() || complex);
+    ensure_dtype!(
+        a.dtype() == dtype,
+        "the base given to float_power_ has dtype {} but the operation's result requires dtype {}",
+        a.dtype().torch_name(),
+        dtype.torch_name()
+    );
+    Ok(dtype)
+}
+
+pub(crate) fn float_power_tensor_(a: &Tensor, exponent: &Tensor) -> Result<Tensor> {
+    let dtype = float_power_base(a, exponent.dtype().is_complex())?;
+    aten::pow_tensor_(a, &aten::to_dtype(exponent, dtype, false, false, None)?)
+}
+
+pub(crate) fn float_power_scalar_(a: &Tensor, exponent: Scalar) -> Result<Tensor> {
+    float_power_base(a, exponent.is_complex())?;
+    aten::pow_scalar_(a, exponent)
 }

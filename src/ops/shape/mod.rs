@@ -2,6 +2,7 @@
 //! checks of shapes.
 
 pub(crate) mod blocks;
+pub(crate) mod combine;
 pub(crate) mod diagonal;
 pub(crate) mod repeat_interleave;
 

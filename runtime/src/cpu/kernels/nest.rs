@@ -47,7 +47,8 @@ impl<const N: usize> Nest<N> {
         let mut numel = 1;
         for d in (0..first.sizes.len()).rev() {
             let size = first.sizes[d] as usize;
-            numel *= size;
+            // sizes of tensors without elements may be any, and so may their products
+            numel = usize::wrapping_mul(numel, size);
             if size != 1 {
                 dims.push(Dim {
                     size,
@@ -68,9 +69,11 @@ impl<const N: usize> Nest<N> {
         for i in 1..dims.len() {
             let inner = dims[used];
             let outer = dims[i];
-            let merges = (0..N).all(|k| outer.strides[k] == inner.strides[k] * inner.size as isize);
+            let merges = (0..N).all(|k| {
+                inner.strides[k].checked_mul(inner.size as isize) == Some(outer.strides[k])
+            });
             if merges {
-                dims[used].size *= outer.size;
+                dims[used].size = usize::wrapping_mul(dims[used].size, outer.size);
             } else {
                 used += 1;
                 dims[used] = outer;
