@@ -76,10 +76,20 @@ fn main() -> ExitCode {
         // the reader has seen enough
         Err(e) if e.is_closed_pipe() => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("error: {e}");
+            eprintln!("error: {}", printable(&e.to_string()));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Without what a terminal would take for commands: names out of files may have anything.
+fn printable(text: &str) -> String {
+    let one = |c: char| match c {
+        '\n' | '\t' => c.to_string(),
+        c if c.is_control() => c.escape_default().to_string(),
+        c => c.to_string(),
+    };
+    text.chars().map(one).collect()
 }
 
 fn execute(command: &Command, out: &mut dyn Write) -> Result<()> {

@@ -4,7 +4,7 @@ use super::error::{FileError, FileReason};
 use super::zip::{self, Place};
 use crate::error::Result;
 use crate::tensor::{ExternalMemory, Tensor};
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapMut, MmapOptions};
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,7 +16,11 @@ use straightline_catalog::{DType, layout};
 
 /// The bytes of a file.
 pub(super) enum Source {
-    /// Mapped: pages come from the file when they are read.
+    /// Mapped: pages come from the file when they are read. Nothing here writes them. Where another
+    /// library is lent a part and writes it although it is said to be read only (PyTorch does not ask),
+    /// it has a page of its own from then on, and the file stays as it is.
+    Private(MmapMut),
+    /// The same where the system allows no such map, as it may for files larger than its memory.
     Map(Mmap),
     /// In memory.
     Memory(Cow<'static, [u8]>),
@@ -25,16 +29,28 @@ pub(super) enum Source {
 impl Source {
     /// Maps a file.
     pub(super) fn open(path: &Path) -> std::io::Result<Source> {
+        // a pipe would be waited for
+        let meta = std::fs::metadata(path)?;
+        if !meta.is_file() {
+            let what =
+                if meta.is_dir() { "this is a folder" } else { "this is a pipe or a device" };
+            let message = format!("{what}, and a file is needed");
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, message));
+        }
         let file = std::fs::File::open(path)?;
         // SAFETY: the map is only read. Another process that writes or truncates the file meanwhile
         // is the known risk of every memory map, which the documentation of what is public says.
-        let map = unsafe { Mmap::map(&file) }?;
-        Ok(Source::Map(map))
+        match unsafe { MmapOptions::new().no_reserve_swap().map_copy(&file) } {
+            Ok(map) => Ok(Source::Private(map)),
+            // SAFETY: as above.
+            Err(_) => Ok(Source::Map(unsafe { Mmap::map(&file) }?)),
+        }
     }
 
     /// All of them.
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
+            Source::Private(map) => map,
             Source::Map(map) => map,
             Source::Memory(bytes) => bytes,
         }

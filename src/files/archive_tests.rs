@@ -237,7 +237,7 @@ fn a_damaged_entry_is_refused_by_name() {
     }
     // no field for what does not fit
     let (_, reason, _) = refused(patched(whole.clone(), CENTRAL, 1, 42, &[255; 4]));
-    assert!(reason.starts_with("NoRecord { what: \"field with the sizes"), "{reason}");
+    assert!(reason.starts_with("NoRecord { what: \"the field with the sizes"), "{reason}");
     // two entries that are one
     let first = patched(whole.clone(), CENTRAL, 1, 42, &[0; 4]);
     assert!(refused(first).1.starts_with("NameDiffers"));

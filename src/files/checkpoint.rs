@@ -195,8 +195,10 @@ impl Reader<'_> {
     /// Where the value is that is being made.
     #[cold]
     fn here(&self) -> String {
+        // how deep it is there matters less than where it begins
+        const STEPS: usize = 12;
         let mut path = String::new();
-        for step in &self.place {
+        for step in self.place.iter().take(STEPS) {
             if !path.is_empty() {
                 path.push('.');
             }
@@ -204,6 +206,9 @@ impl Reader<'_> {
                 Step::Key(key) => path.extend(key.to_string().chars().take(200)),
                 Step::Place(place) => path.push_str(&place.to_string()),
             }
+        }
+        if self.place.len() > STEPS {
+            path.push_str(&format!(" and {} deeper", self.place.len() - STEPS));
         }
         path
     }

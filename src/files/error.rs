@@ -100,7 +100,7 @@ pub enum FileReason {
         end: u64,
     },
     /// A record is not where the directory says that it is.
-    #[error("there is no {what} at {at}")]
+    #[error("{what} should be at {at}, and is not there")]
     NoRecord {
         /// The record.
         what: &'static str,

@@ -316,7 +316,7 @@ impl<'a> Central<'a> {
             extra = &extra[4 + length..];
             at += 4 + length as u64;
         }
-        Err(FileReason::NoRecord { what: "field with the sizes of a large entry", at })
+        Err(FileReason::NoRecord { what: "the field with the sizes of a large entry", at })
     }
 
     fn numbers(&mut self, field: Fields<'_>, at: u64) -> Result<(), FileReason> {

@@ -17,7 +17,7 @@
 //!     println!("{}: {:?}", input.name, input.kind);
 //! }
 //! // the length of the sequence may be 2 to 64
-//! assert_eq!(program.symbols()[0].to_string(), "s98 from 2 to 64");
+//! assert_eq!(program.symbols()[0].to_string(), "s98 up to 64");
 //! assert!(program.to_string().contains("aten::layer_norm"));
 //! # Ok::<(), straightline::Error>(())
 //! ```
@@ -54,7 +54,7 @@
 //! let e = program.run([&Tensor::randn([2, 70, 32])?]).unwrap_err();
 //! let ErrorKind::Program(reason) = e.kind() else { panic!("{e}") };
 //! assert!(matches!(&**reason, ProgramError::Range { size: 70, .. }));
-//! assert!(e.to_string().contains("was exported for s98 from 2 to 64"));
+//! assert!(e.to_string().contains("was exported for s98 up to 64"));
 //! # Ok::<(), straightline::Error>(())
 //! ```
 //!

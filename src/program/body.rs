@@ -73,6 +73,8 @@ pub(crate) enum Scope {
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     Operator(OperatorHandle, &'static FunctionSchema),
+    /// For each element of its operands, which are lists.
+    Each(OperatorHandle, &'static FunctionSchema),
     Number(NumberOp),
     /// Its operands are the graph's inputs.
     Graph(Scope, Arc<Body>),

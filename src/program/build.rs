@@ -1,11 +1,10 @@
 //! Making a program: names become places, targets what is called, arguments what a schema wants.
 
+use super::arguments::by_schema;
 use super::body::{Action, Body, Results, Slot, Step, Term};
-use super::coerce::coerce;
 use super::error::ProgramError;
 use super::node::{Given, GivenTerm, Node, plain};
 use super::numbers::NumberOp;
-use crate::dispatch::schema::{Argument, FunctionSchema};
 use crate::dispatch::{self, Value};
 use std::collections::{BTreeMap, HashMap};
 use straightline_catalog::schema::OperatorName;
@@ -140,11 +139,17 @@ fn resolve(node: Node<'_>, mut given: Vec<Given>) -> Result<Option<Resolved>, Pr
     if let Some(check) = check_of(node, target, &given)? {
         return Ok(Some(check));
     }
-    let found = operator_name(target).and_then(|name| {
-        dispatch::find_schema(&name)
-            .or_else(|| dispatch::find_schema(&super::names::canonical(&name)?))
-    });
-    let Some(handle) = found else { return Ok(None) };
+    let Some(name) = operator_name(target) else { return Ok(None) };
+    let found = dispatch::find_schema(&name)
+        .or_else(|| dispatch::find_schema(&super::names::canonical(&name)?));
+    let Some(handle) = found else {
+        return super::each::resolve(node, &name, &given).map(|found| {
+            found.map(|(op, schema, operands)| Resolved {
+                action: Action::Each(op, schema),
+                operands,
+            })
+        });
+    };
     let Some(schema) = handle.schema() else { return Ok(None) };
     let operands = by_schema(node, schema, given)?;
     Ok(Some(Resolved { action: Action::Operator(handle, schema), operands }))
@@ -189,60 +194,4 @@ fn check_of(
     };
     let operands = plain(node, given.iter().take(1).cloned().collect())?;
     Ok(Some(Resolved { action, operands }))
-}
-
-/// The arguments of a schema, in order, with its defaults where nothing is given.
-fn by_schema(
-    node: Node<'_>,
-    schema: &'static FunctionSchema,
-    given: Vec<Given>,
-) -> Result<Vec<Term>, ProgramError> {
-    let mut all: Vec<Option<Term>> = vec![None; schema.args.len()];
-    for (position, g) in given.into_iter().enumerate() {
-        let named = schema.arg_index(&g.name);
-        let at = match (named, g.is_keyword || !g.name.is_empty()) {
-            (Some(at), _) => at,
-            (None, true) if g.is_keyword => {
-                return Err(node.error(format!("the operator has no argument `{}`", g.name)));
-            }
-            // the name that another release of PyTorch had for it
-            _ if position < all.len() => position,
-            _ => {
-                let takes = all.len();
-                return Err(
-                    node.error(format!("the operator takes {takes} arguments, and more are given"))
-                );
-            }
-        };
-        let GivenTerm::Term(term) = g.what else {
-            return Err(node.error(format!("argument `{}` is a graph", schema.args[at].name)));
-        };
-        if all[at].replace(fixed(node, &schema.args[at], term)?).is_some() {
-            return Err(node.error(format!("argument `{}` is given twice", schema.args[at].name)));
-        }
-    }
-    let filled = all.into_iter().zip(&schema.args).map(|(term, arg)| match (term, &arg.default) {
-        (Some(term), _) => Ok(term),
-        (None, Some(default)) => Ok(Term::Value(Value::from_default(default, &arg.ty))),
-        (None, None) => Err(node.error(format!("argument `{}` is missing", arg.name))),
-    });
-    filled.collect()
-}
-
-/// A constant argument as the schema wants it, once for all calls.
-fn fixed(node: Node<'_>, arg: &Argument, term: Term) -> Result<Term, ProgramError> {
-    if !term.is_fixed() {
-        return Ok(term);
-    }
-    let value = coerce(constant(term), &arg.ty)
-        .map_err(|why| node.error(format!("argument `{}`: {why}", arg.name)))?;
-    Ok(Term::Value(value))
-}
-
-fn constant(term: Term) -> Value {
-    match term {
-        Term::Value(value) => value,
-        Term::List(all) => Value::Tuple(all.into_iter().map(constant).collect()),
-        Term::Slot(_) => Value::None,
-    }
 }

@@ -149,6 +149,7 @@ impl ProgramBuilder {
             name: self.name,
             origin: "built".to_owned(),
             symbols: self.symbols,
+            derived: Vec::new(),
             inputs: self.inputs,
             weights: self.weights,
             outputs: outputs.collect(),

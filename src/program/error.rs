@@ -93,7 +93,7 @@ pub enum ProgramError {
         range: String,
     },
     /// Two sizes that have to be equal, or one that follows from others.
-    #[error("{place} is {size}, and has to be {expected}, as {because} is")]
+    #[error("{place} is {size}, and has to be {expected}{}", as_is(.because.as_deref()))]
     Sizes {
         /// Which size.
         place: Place,
@@ -101,8 +101,20 @@ pub enum ProgramError {
         size: i64,
         /// What it has to be.
         expected: i64,
-        /// What says so.
-        because: String,
+        /// What says so, if it is not always this size.
+        because: Option<String>,
+    },
+    /// A size that no value of a symbol gives.
+    #[error("{place} is {size}, and the program takes sizes of the form {form}, {symbol}")]
+    Form {
+        /// Which size.
+        place: Place,
+        /// Its value.
+        size: i64,
+        /// `6*s83`.
+        form: String,
+        /// `s83 from 2 to 64`.
+        symbol: String,
     },
     /// A check of the program's own has failed.
     #[error("a check of the model failed: {0}")]
@@ -111,6 +123,10 @@ pub enum ProgramError {
 
 fn at(line: Option<&str>) -> String {
     line.map_or_else(String::new, |line| format!(" ({line})"))
+}
+
+fn as_is(because: Option<&str>) -> String {
+    because.map_or_else(String::new, |because| format!(", as {because} is"))
 }
 
 fn plural(n: usize, what: &str) -> String {

@@ -9,12 +9,16 @@
 //! | file | what |
 //! |---|---|
 //! | `leaf` | what programs take and give |
-//! | `spec` | what a program says about inputs, symbols, weights, results; checks of a call |
+//! | `spec` | what a program says about inputs, weights, results |
+//! | `sizes` | sizes that may differ: symbols, expressions, bounds |
+//! | `check` | what a call gives, compared with that |
 //! | `body` | graphs: steps, places for values |
-//! | `build` | names to places, targets to what is called, arguments by schema |
+//! | `build` | names to places, targets to what is called |
+//! | `arguments` | arguments by schema |
 //! | `builder` | programs that are put together call by call |
 //! | `node` | a node of a graph, before it is known what its target is |
 //! | `names` | operators that are others by another name |
+//! | `each` | calls over lists of tensors |
 //! | `higher` | calls that are given graphs |
 //! | `numbers` | arithmetic on sizes between calls |
 //! | `coerce` | values as a schema wants them |
@@ -23,10 +27,13 @@
 //! | `facts` | what is known without a run: what is written, which inputs are positions in weights |
 //! | `error` | what can be wrong |
 
+mod arguments;
 mod body;
 mod build;
 mod builder;
+mod check;
 mod coerce;
+mod each;
 mod error;
 mod facts;
 mod higher;
@@ -35,6 +42,7 @@ mod names;
 mod node;
 mod numbers;
 mod run;
+mod sizes;
 mod spec;
 mod writes;
 
@@ -45,7 +53,9 @@ pub use error::{Place, ProgramError};
 pub(crate) use facts::written;
 pub use leaf::Leaf;
 pub(crate) use node::{Given, GivenTerm, Node};
-pub use spec::{Input, InputKind, Output, Size, Symbol, Weight, WeightKind};
+pub(crate) use sizes::Derived;
+pub use sizes::{Size, Symbol};
+pub use spec::{Input, InputKind, Output, Weight, WeightKind};
 
 use crate::autograd;
 use crate::compile::{CompileOptions, Compiled, compile_with};
@@ -85,6 +95,8 @@ pub(crate) struct Parts {
     /// What made it: "torch 2.15.0".
     pub(crate) origin: String,
     pub(crate) symbols: Vec<Symbol>,
+    /// Bounds of sizes that are computed from symbols.
+    pub(crate) derived: Vec<Derived>,
     pub(crate) inputs: Vec<Input>,
     pub(crate) weights: Vec<Weight>,
     pub(crate) outputs: Vec<Output>,
@@ -230,12 +242,13 @@ impl Program {
         let at = std::panic::Location::caller();
         let parts = &*self.0;
         let inputs: Vec<Leaf> = inputs.into_iter().map(Into::into).collect();
-        spec::check(&parts.inputs, &parts.symbols, &inputs).map_err(|e| e.with_location(at))
+        check::check(&parts.inputs, &parts.symbols, &parts.derived, &inputs)
+            .map_err(|e| e.with_location(at))
     }
 
     fn run_leaves(&self, inputs: &[Leaf]) -> Result<Vec<Leaf>> {
         let parts = &*self.0;
-        spec::check(&parts.inputs, &parts.symbols, inputs)?;
+        check::check(&parts.inputs, &parts.symbols, &parts.derived, inputs)?;
         let given = parts.sources.iter().map(|source| match source {
             Source::User(at) => inputs[*at].clone().into_value(),
             Source::Weight(at) => Value::Tensor(parts.weights[*at].tensor.clone()),
@@ -311,6 +324,9 @@ impl fmt::Display for Program {
         writeln!(f, "program {} ({}, {} calls)", parts.name, parts.origin, self.calls())?;
         for symbol in &parts.symbols {
             writeln!(f, "  size {symbol}")?;
+        }
+        for derived in &parts.derived {
+            writeln!(f, "  size {}", derived.text(&parts.symbols))?;
         }
         for input in &parts.inputs {
             writeln!(f, "  input {}", input.text(&parts.symbols))?;

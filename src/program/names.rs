@@ -30,6 +30,10 @@ const OTHERS: [(&str, &str); 21] = [
 
 /// The operator that a name stands for, where it is another one's.
 pub(super) fn canonical(name: &OperatorName) -> Option<OperatorName> {
+    if name.name == "transformers::grouped_mm_fallback" {
+        // rows, matrices and ends, as the operator that it stands in for
+        return Some(OperatorName::new("aten::_grouped_mm", ""));
+    }
     let base = name.name.strip_prefix("aten::")?;
     if base == "split" && name.overload == "sizes" {
         return Some(OperatorName::new("aten::split_with_sizes", ""));

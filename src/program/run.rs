@@ -38,6 +38,13 @@ impl Body {
 }
 
 impl Term {
+    fn elements(&self) -> &[Term] {
+        match self {
+            Term::List(all) => all,
+            _ => &[],
+        }
+    }
+
     fn value(&self, values: &[Value]) -> Value {
         match self {
             Term::Slot(slot) => values[*slot as usize].clone(),
@@ -52,6 +59,16 @@ impl Step {
         let operands = || self.operands.iter().map(|t| t.value(values));
         let results: Vec<Value> = match &self.action {
             Action::Operator(op, schema) => called(*op, schema, &self.operands, values)?,
+            Action::Each(op, schema) => {
+                let size = self.operands.first().map_or(0, |t| t.elements().len());
+                let mut all = Vec::with_capacity(size);
+                for at in 0..size {
+                    let one = self.operands.iter().filter_map(|t| t.elements().get(at).cloned());
+                    let one: Vec<Term> = one.collect();
+                    all.extend(called(*op, schema, &one, values)?.into_iter().next());
+                }
+                vec![Value::Tuple(all)]
+            }
             Action::Number(op) => {
                 let args: Vec<Value> = operands().collect();
                 vec![op.apply(&args).map_err(|why| self.error(why))?]

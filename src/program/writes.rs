@@ -30,7 +30,7 @@ impl Body {
         for step in &self.steps {
             let operands: Vec<Inputs> = step.operands.iter().map(|t| union(t, &of)).collect();
             let shared = match &step.action {
-                Action::Operator(_, schema) => {
+                Action::Operator(_, schema) | Action::Each(_, schema) => {
                     for (arg, inputs) in schema.args.iter().zip(&operands) {
                         // kernels of normalisation write running statistics where they train
                         if arg.is_write() || arg.name.starts_with("running_") {

@@ -1,7 +1,7 @@
 //! From an archive to a program.
 
 use super::codes;
-use super::expressions;
+use super::expressions::Symbols;
 use super::graph::{self, value_name};
 use super::json::json;
 use super::schema::{
@@ -13,10 +13,10 @@ use crate::error::{Error, Result};
 use crate::files::archive::Archive;
 use crate::program::{
     Fate, Input, InputKind, Leaf, Missing, Output, Parts, Program, ProgramError, Size, Source,
-    Symbol, Trees, Weight, WeightKind, written,
+    Trees, Weight, WeightKind, written,
 };
 use crate::tensor::watcher;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 /// The major version of the schema that can be read.
@@ -36,7 +36,10 @@ pub(super) fn load(path: &Path, options: &Options) -> Result<Program> {
     let name = model_name(&archive, options)?;
     let entry = format!("models/{name}.json");
     check_archive(&archive)?;
-    let bytes = archive.entry(&entry).ok_or_else(|| no_model(&archive, &name))?;
+    if !archive.has(&entry) {
+        return Err(no_model(&archive, &name));
+    }
+    let bytes = archive.bytes(&entry)?;
     let Versioned { schema_version } = json(&entry, bytes)?;
     if schema_version.major != MAJOR {
         return Err(ProgramError::Version {
@@ -83,11 +86,22 @@ fn no_model(archive: &Archive, name: &str) -> Error {
     } else if has("serialized_exported_program.json") {
         "the archive is of PyTorch 2.7 or before: load it there and save it again with `torch.export.save` of a later \
          release"
+    } else if has("constants.pkl") {
+        "the archive is a program of TorchScript, which is not read: export the model with `torch.export`"
     } else if has("data.pkl") {
         "the archive is a checkpoint of `torch.save` and no program: `load_checkpoint` reads it"
     } else {
         "the archive has no such entry, and so no program: `torch.export.save` writes one"
     };
+    let elsewhere = archive.names().find(|n| n.ends_with(&format!("/models/{name}.json")));
+    if let Some(elsewhere) = elsewhere {
+        let other = archive.names().find(|n| n.split('/').next() != elsewhere.split('/').next());
+        let reason = format!(
+            "all entries of an archive are in one folder, and here are `{elsewhere}` and `{}`",
+            other.unwrap_or_default()
+        );
+        return ProgramError::Description { entry: elsewhere.to_owned(), reason }.into();
+    }
     ProgramError::Description { entry: format!("models/{name}.json"), reason: reason.into() }.into()
 }
 
@@ -143,7 +157,7 @@ fn program(
     let body = graph::body(graph, &mut missing, 0)?;
     missing.check()?;
 
-    let mut symbols = Vec::new();
+    let mut symbols = Symbols::default();
     let mut named = Vec::new();
     let mut inputs = Vec::new();
     let mut sources = Vec::new();
@@ -188,14 +202,20 @@ fn program(
             InputSpec::Token(_) => Source::Nothing,
         });
     }
-    for (symbol, range) in &exported.range_constraints {
-        let at = expressions::symbol(symbol, &mut symbols);
-        (symbols[at].min, symbols[at].max) = (range.min_val, range.max_val);
+    let mut derived = Vec::new();
+    for (text, range) in &exported.range_constraints {
+        // PyTorch traces with sizes from 2 on, and takes 0 and 1 at calls unless the model says more
+        let min = range.min_val.filter(|min| *min > 2);
+        symbols.bound(text, min, range.max_val, &mut derived);
     }
 
     let mut outputs = Vec::new();
     let mut fates = Vec::new();
-    let weight_at = |name: &str| named.iter().position(|(n, _)| n == name);
+    let places: HashMap<&str, usize> =
+        named.iter().enumerate().rev().map(|(at, (name, _))| (name.as_str(), at)).collect();
+    let weight_at = |name: &str| places.get(name).copied();
+    let input_places: HashMap<&str, usize> =
+        inputs.iter().enumerate().rev().map(|(at, i)| (i.name.as_str(), at)).collect();
     for (argument, spec) in graph.outputs.iter().zip(&signature.output_specs) {
         let written = match spec {
             OutputSpec::BufferMutation(m) => Some(&m.arg),
@@ -225,7 +245,7 @@ fn program(
                 Fate::Weight(known(weight_at(&m.parameter_name), "parameter", &m.parameter_name)?)
             }
             OutputSpec::UserInputMutation(m) => {
-                let at = inputs.iter().position(|i| i.name == m.user_input_name);
+                let at = input_places.get(m.user_input_name.as_str()).copied();
                 Fate::User(known(at, "input", &m.user_input_name)?)
             }
             OutputSpec::Token(_) => Fate::Nothing,
@@ -259,7 +279,8 @@ fn program(
     Ok(Program::new(Parts {
         name,
         origin,
-        symbols,
+        symbols: symbols.into_all(),
+        derived,
         inputs,
         weights,
         outputs,
@@ -289,11 +310,11 @@ fn input_kind(
     argument: &Argument,
     tensors: &BTreeMap<String, TensorMeta>,
     numbers: &BTreeMap<String, SymInt>,
-    symbols: &mut Vec<Symbol>,
+    symbols: &mut Symbols,
 ) -> Result<InputKind, String> {
     let mut size = |n: &SymInt| match n {
         SymInt::AsInt(n) => Size::Fixed(*n),
-        SymInt::AsExpr(e) => expressions::size(&e.expr_str, symbols),
+        SymInt::AsExpr(e) => symbols.size(&e.expr_str),
     };
     Ok(match argument {
         Argument::AsTensor(t) => {

@@ -27,7 +27,10 @@ impl<'a> Weights<'a> {
             [("data/weights/", "weights_config"), ("data/constants/", "constants_config")]
         {
             let entry = format!("{folder}{model}_{table}.json");
-            let Some(bytes) = archive.entry(&entry) else { continue };
+            if !archive.has(&entry) {
+                continue;
+            }
+            let bytes = archive.bytes(&entry)?;
             let table: PayloadConfig = json(&entry, bytes)?;
             for (name, payload) in table.config {
                 all.entry(name).or_insert((folder, payload));
@@ -65,7 +68,7 @@ impl<'a> Weights<'a> {
         let meta = payload.tensor_meta.as_ref();
         let meta = meta.ok_or_else(|| wrong("it has no description".into()))?;
         let Geometry { dtype, sizes, strides, offset } = geometry(meta).map_err(&wrong)?;
-        if self.archive.entry(&entry).is_none() {
+        if !self.archive.has(&entry) {
             return Err(wrong("the archive has no such entry".into()).into());
         }
         let there = self.archive.tensor(&entry, dtype, &sizes, &strides, offset);

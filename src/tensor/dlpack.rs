@@ -85,18 +85,17 @@ impl DLDataType {
         known.ok_or_else(|| {
             let DLDataType { code, bits, lanes } = self;
             let kind = match code {
-                0 => "int",
-                1 => "uint",
-                2 => "float",
-                4 => "bfloat",
-                5 => "complex",
-                6 => "bool",
-                7..=14 => "float8 of kind ",
-                _ => "code ",
+                0 => "integers",
+                1 => "unsigned integers",
+                2 | 7..=17 => "floating point numbers",
+                4 => "bfloat numbers",
+                5 => "complex numbers",
+                6 => "truth values",
+                _ => "elements",
             };
             let lanes = if lanes == 1 { String::new() } else { format!(" in vectors of {lanes}") };
             Error::dtype(format!(
-                "a tensor of {kind}{bits}{lanes} (DLPack code {code}) is not supported: convert it to one of uint8, \
+                "a tensor of {kind} of {bits} bits{lanes} (DLPack code {code}) is not supported: convert it to one of uint8, \
                  int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128, bool"
             ))
         })
@@ -336,6 +335,10 @@ unsafe fn over(
     let raw = unsafe { tensor.raw(&mut row_major) }?;
     let RawTensor { data, dtype, sizes, strides, .. } = raw;
     super::check_sizes(sizes)?;
+    ensure_shape!(
+        strides.iter().all(|s| *s >= 0),
+        "strides {strides:?} of sizes {sizes:?} are negative: pass a copy that is contiguous"
+    );
     let bytes = raw.bytes().ok_or_else(|| {
         Error::shape(format!(
             "sizes {sizes:?} with strides {strides:?} reach further than memory does"

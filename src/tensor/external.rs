@@ -51,12 +51,22 @@ struct ReadOnly {
 /// The error of a call that would write memory which is read only.
 #[cold]
 pub(super) fn read_only(storage: &Storage) -> Error {
+    Error::new(ErrorKind::ReadOnly { memory: called(storage) })
+}
+
+/// What errors call memory that is read only.
+fn called(storage: &Storage) -> String {
     let keeper = storage.keeper().and_then(|k| k.downcast_ref::<ReadOnly>());
-    let memory = match keeper {
-        Some(keeper) => keeper.name.clone(),
-        None => "memory that was passed as read only".to_owned(),
-    };
-    Error::new(ErrorKind::ReadOnly { memory })
+    keeper.map_or_else(|| "memory of others".to_owned(), |keeper| keeper.name.clone())
+}
+
+/// Where memory begins, which has an address if it has bytes.
+fn start(data: *mut u8, bytes: usize) -> Result<NonNull<u8>> {
+    ensure!(
+        bytes == 0 || !data.is_null(),
+        "{bytes} bytes were passed at no address (a null pointer)"
+    );
+    Ok(NonNull::new(data).unwrap_or(NonNull::dangling()))
 }
 
 impl ExternalMemory {
@@ -64,7 +74,7 @@ impl ExternalMemory {
     /// over it is gone.
     ///
     /// # Errors
-    /// No memory for the state of a storage.
+    /// Bytes at no address; no memory for the state of a storage.
     ///
     /// # Safety
     ///
@@ -88,7 +98,7 @@ impl ExternalMemory {
         bytes: usize,
         keep: Box<dyn Any + Send + Sync>,
     ) -> Result<Self> {
-        let data = NonNull::new(data).unwrap_or(NonNull::dangling());
+        let data = start(data, bytes)?;
         // SAFETY: the caller's contract.
         let storage = unsafe { Storage::external(data, bytes, keep, false) }?;
         Ok(ExternalMemory { storage })
@@ -109,7 +119,7 @@ impl ExternalMemory {
         name: impl Into<String>,
         keep: Box<dyn Any + Send + Sync>,
     ) -> Result<Self> {
-        let data = NonNull::new(data.cast_mut()).unwrap_or(NonNull::dangling());
+        let data = start(data.cast_mut(), bytes)?;
         let keep = Box::new(ReadOnly { name: name.into(), _keep: keep });
         // SAFETY: the caller's contract; no exclusive access is given to what is read only.
         let storage = unsafe { Storage::external(data, bytes, keep, true) }?;
@@ -128,8 +138,8 @@ impl ExternalMemory {
 
     /// A tensor of the CPU over it; sizes, strides and offset are in elements.
     ///
-    /// Memory that is not aligned to its elements can be read only: the tensor has a copy then.
-    /// Nothing beyond that is asked of where it lies.
+    /// Memory that is not aligned to its elements can be read only: the tensor has a copy then, which
+    /// is read only, too. Nothing beyond that is asked of where it lies.
     ///
     /// # Errors
     /// Sizes and strides of other lengths or negative, elements outside of the memory, a dtype of
@@ -192,7 +202,10 @@ impl ExternalMemory {
             "the memory is not aligned to its elements, and calls may write it: pass a copy, or pass it as memory \
              that is only read"
         );
-        self.copied()
+        let copy = self.copied()?.storage;
+        let (data, bytes) = (copy.ptr().map_or(std::ptr::null(), |p| p.cast_const()), copy.bytes());
+        // SAFETY: the copy keeps these bytes, and nobody else has it.
+        unsafe { ExternalMemory::read_only(data, bytes, called(&self.storage), Box::new(copy)) }
     }
 
     /// A copy in memory of this crate's, which calls may write.
@@ -342,6 +355,20 @@ impl Tensor {
         let tensor = self.ready_to_leave(at)?;
         let alone = tensor.storage().is_unshared();
         tensor.leave(alone)
+    }
+
+    /// Whether its memory may only be read: that of a mapped file, or what was passed as
+    /// [`ExternalMemory::read_only`].
+    ///
+    /// ```
+    /// use straightline::{pt2, tensor};
+    /// let program = pt2::load("tests/data/pt2/lstm.pt2")?;
+    /// assert!(program.weight("e.weight").unwrap().tensor.is_read_only());
+    /// assert!(!tensor([1.0])?.is_read_only());
+    /// # Ok::<(), straightline::Error>(())
+    /// ```
+    pub fn is_read_only(&self) -> bool {
+        self.storage().is_read_only()
     }
 
     /// Out of the crate's care, as a copy where others have its memory.

@@ -122,7 +122,15 @@ fn file_error(path: &Path, message: String) -> CliError {
 
 /// Reads a graph. What its operators say of it is asked at each stage.
 fn read(path: &Path) -> Result<Graph> {
-    let text = std::fs::read_to_string(path).map_err(|e| file_error(path, e.to_string()))?;
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        let what = match e.kind() {
+            std::io::ErrorKind::InvalidData => {
+                "it is no text, and a graph that `dump` has printed was expected".to_owned()
+            }
+            _ => e.to_string(),
+        };
+        file_error(path, what)
+    })?;
     let graph = Graph::parse(&text).map_err(|e| file_error(path, e.to_string()))?;
     structure(&graph).map_err(|e| file_error(path, e.to_string()))?;
     Ok(graph)

@@ -19,7 +19,7 @@ pub(crate) struct Options {
     /// The model file
     #[arg(value_name = "MODEL.pt2")]
     model_file: String,
-    /// Saves the results, by their names
+    /// Saves the results, by their names; tensors that the call writes are not among them
     #[arg(long, value_name = "FILE.safetensors")]
     output: Option<PathBuf>,
     /// Calls one operator after the other instead of compiling
@@ -38,6 +38,8 @@ const MOST_WRITTEN: usize = 12;
 pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     if let Some(path) = &options.output {
         check_folder(path)?;
+        let read = [Some(Path::new(&options.model_file)), options.model.input.as_deref()];
+        not_read(path, read.into_iter().flatten())?;
     }
     if let Some(error) = workload(&options.model_file) {
         return Err(error);
@@ -213,6 +215,21 @@ fn check_folder(path: &Path) -> Result<()> {
         _ => return Ok(()),
     };
     Err(CliError::File { path: path.display().to_string(), message: message.to_owned() })
+}
+
+/// Refuses to write over what the command reads.
+fn not_read<'a>(path: &Path, read: impl Iterator<Item = &'a Path>) -> Result<()> {
+    let Ok(at) = path.canonicalize() else { return Ok(()) };
+    for other in read {
+        if other.canonicalize().is_ok_and(|other| other == at) {
+            let message = "the results would be written over what is read: give another file";
+            return Err(CliError::File {
+                path: path.display().to_string(),
+                message: message.to_owned(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Saves the results that are tensors; how many.
