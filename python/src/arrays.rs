@@ -182,6 +182,10 @@ pub(crate) fn tensor(object: &Bound<'_, PyAny>, library: &mut Option<Library>) -
         return unsafe { dlpack::import(managed) }.or_raise(py);
     }
     let Some(method) = object.getattr_opt("__dlpack__")? else {
+        // numbers of numpy's, which are arrays without dimensions
+        if let Some(array) = object.getattr_opt(intern!(py, "__array__"))? {
+            return tensor(&array.call0()?, library);
+        }
         let ty = object.get_type().name()?.to_string();
         return Err(PyTypeError::new_err(format!(
             "expected an array (of numpy, torch, jax or another library with `__dlpack__`), a number, a string or None, \
@@ -237,6 +241,34 @@ fn library_of(object: &Bound<'_, PyAny>) -> Library {
     }
 }
 
+/// A result for a library that knows no memory that is read only: a copy of what lies in a mapped file.
+fn own(py: Python<'_>, tensor: Tensor) -> PyResult<Tensor> {
+    if tensor.is_read_only() { tensor.copied().or_raise(py) } else { Ok(tensor) }
+}
+
+/// Whether it is of a library that counts writes: PyTorch.
+pub(crate) fn is_counted(object: &Bound<'_, PyAny>) -> bool {
+    exchange::of(object).is_some()
+}
+
+/// A copy of one of numpy's arrays that no library takes as it is: with negative strides, not aligned to
+/// its elements, or with bytes in the other order. Nothing for other objects.
+pub(crate) fn plain_copy<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = object.py();
+    if !matches!(library_of(object), Library::Numpy) || !object.hasattr(intern!(py, "astype"))? {
+        return Ok(None);
+    }
+    let dtype = object.getattr(intern!(py, "dtype"))?;
+    let kind: String = dtype.getattr(intern!(py, "kind"))?.extract()?;
+    if !matches!(kind.as_str(), "b" | "i" | "u" | "f" | "c") {
+        return Ok(None);
+    }
+    let native = dtype.call_method1(intern!(py, "newbyteorder"), ("=",))?;
+    let order = PyDict::new(py);
+    order.set_item("order", "C")?;
+    object.call_method(intern!(py, "astype"), (native,), Some(&order)).map(Some)
+}
+
 impl Library {
     /// The library of a type of arrays.
     pub(crate) fn of_type(ty: &Bound<'_, PyType>) -> Library {
@@ -260,7 +292,7 @@ impl Library {
         for leaf in leaves {
             places.push(match leaf {
                 Leaf::Tensor(t) => {
-                    tensors.push(t);
+                    tensors.push(own(py, t)?);
                     None
                 }
                 other => Some(other),
@@ -288,7 +320,7 @@ impl Library {
             Leaf::Str(s) => return Ok(s.into_pyobject(py)?.into_any()),
         };
         if let Library::Exchange(table) = self {
-            let managed = dlpack::export(tensor).or_raise(py)?;
+            let managed = dlpack::export(own(py, tensor)?).or_raise(py)?;
             return table.give(py, managed);
         }
         let ours = Bound::new(py, PyTensor { tensor })?;

@@ -4,12 +4,15 @@ use crate::arrays::{self, Argument, Library};
 use crate::errors::OrRaise;
 use crate::order;
 use crate::program::PyProgram;
+use crate::tensor::PyTensor;
 use crate::tree::Tree;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use straightline::compile::ExternalInput;
 use straightline::program::{CompiledProgram, Leaf, Program};
@@ -29,6 +32,8 @@ pub(crate) struct Core {
     /// How long the last calls took.
     nanos: AtomicU64,
     progress: Option<Py<PyAny>>,
+    /// The generator of PyTorch's that random numbers are drawn from, if they are.
+    generator: Option<Py<PyAny>>,
     /// For each result the order of its dimensions, by falling strides, if it has to be dense in one.
     orders: Vec<Option<Vec<usize>>>,
 }
@@ -57,12 +62,37 @@ impl Core {
             written: program.written_inputs().collect(),
             nanos: AtomicU64::new(u64::MAX),
             progress,
+            generator: None,
             orders: Vec::new(),
         }
     }
 
-    /// Calls it; the results become arrays of `library`, or of that of the first argument.
+    /// Calls it, under the random numbers of a generator if it has one.
     pub(crate) fn call<'py>(
+        &self,
+        py: Python<'py>,
+        objects: &[Bound<'py, PyAny>],
+        library: Option<Library>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let Some(generator) = &self.generator else {
+            return self.called(py, objects, library);
+        };
+        // one state for all: calls that draw follow each other
+        static DRAWING: Mutex<()> = Mutex::new(());
+        let _drawing = DRAWING.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        let generator = generator.bind(py);
+        let ours = straightline::Generator::default_cpu();
+        let state = generator.call_method0("get_state")?;
+        ours.set_state(&arrays::tensor(&state, &mut None)?).or_raise(py)?;
+        let results = self.called(py, objects, library)?;
+        let state = Bound::new(py, PyTensor { tensor: ours.state().or_raise(py)? })?;
+        let state = py.import("torch")?.getattr("from_dlpack")?.call1((state,))?;
+        generator.call_method1("set_state", (state,))?;
+        Ok(results)
+    }
+
+    /// Calls it; the results become arrays of `library`, or of that of the first argument.
+    fn called<'py>(
         &self,
         py: Python<'py>,
         objects: &[Bound<'py, PyAny>],
@@ -70,8 +100,11 @@ impl Core {
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let mut found = library;
         let mut arguments: SmallVec<[Argument; 8]> = SmallVec::new();
-        for object in objects {
-            arguments.push(arrays::argument(object, &mut found)?);
+        for (at, object) in objects.iter().enumerate() {
+            arguments.push(match arrays::argument(object, &mut found) {
+                Ok(argument) => argument,
+                Err(e) => self.copied(at, object, &mut found).transpose().unwrap_or(Err(e))?,
+            });
         }
         let mut strides: SmallVec<[SmallVec<[i64; 5]>; 8]> = SmallVec::new();
         strides.resize(arguments.len(), SmallVec::new());
@@ -135,6 +168,21 @@ impl Core {
         Ok(results.into_iter().zip(same).map(one).collect())
     }
 
+    /// An argument that could not be lent, as a copy, unless the program writes it.
+    #[cold]
+    fn copied(
+        &self,
+        at: usize,
+        object: &Bound<'_, PyAny>,
+        found: &mut Option<Library>,
+    ) -> PyResult<Option<Argument>> {
+        if self.written.contains(&at) {
+            return Ok(None);
+        }
+        let copy = arrays::plain_copy(object)?;
+        copy.map(|copy| arrays::argument(&copy, found)).transpose()
+    }
+
     /// Arguments that are written have memory of their own, and share it with no others.
     fn check_apart(
         &self,
@@ -174,6 +222,9 @@ impl Core {
             return Ok(());
         }
         for object in self.written.iter().filter_map(|at| objects.get(*at)) {
+            if !arrays::is_counted(object) {
+                continue;
+            }
             let torch = object.py().import("torch.autograd.graph")?;
             if let Some(increment) = torch.getattr_opt("increment_version")? {
                 increment.call1((object,))?;
@@ -183,18 +234,30 @@ impl Core {
     }
 }
 
+/// The value of an option.
+fn option<'py, T: FromPyObjectOwned<'py>>(
+    key: &Bound<'py, PyAny>,
+    value: &Bound<'py, PyAny>,
+    what: &str,
+) -> PyResult<T> {
+    value.extract().map_err(|_| {
+        let given = value.repr().map_or_else(|_| "another value".to_owned(), |r| r.to_string());
+        PyTypeError::new_err(format!("the option `{key}` is a {what}, and got {given}"))
+    })
+}
+
 /// Options, by the names that Python has for them.
 pub(crate) fn options(kwargs: Option<&Bound<'_, PyDict>>) -> PyResult<CompileOptions> {
     let mut options = CompileOptions::default();
     for (key, value) in kwargs.into_iter().flatten() {
         match key.extract::<String>()?.as_str() {
-            "fast_math" => options.fast_math = value.extract()?,
-            "max_variants" => options.max_variants = value.extract()?,
-            "max_sizes" => options.max_sizes = value.extract()?,
-            "eager_fallback" => options.eager_fallback = value.extract()?,
+            "fast_math" => options.fast_math = option(&key, &value, "bool")?,
+            "max_variants" => options.max_variants = option(&key, &value, "positive int")?,
+            "max_sizes" => options.max_sizes = option(&key, &value, "positive int")?,
+            "eager_fallback" => options.eager_fallback = option(&key, &value, "bool")?,
             "share_code" => {
-                options.dynamic =
-                    if value.extract()? { DynamicSizes::default() } else { DynamicSizes::Never };
+                let share = option(&key, &value, "bool")?;
+                options.dynamic = if share { DynamicSizes::default() } else { DynamicSizes::Never };
             }
             other => {
                 return Err(PyTypeError::new_err(format!(
@@ -215,6 +278,8 @@ pub(crate) struct PyCompiled {
     inputs: Option<Tree>,
     outputs: Option<Tree>,
     names: Vec<String>,
+    /// Takes arguments apart that have classes of their own.
+    flatten: Option<Py<PyAny>>,
     /// Builds results that have classes of their own.
     unflatten: Option<Py<PyAny>>,
     /// The file that it came from.
@@ -235,6 +300,10 @@ impl PyCompiled {
         let given = args.len() + kwargs.map_or(0, |k| k.len());
         let mut leaves = Vec::with_capacity(given);
         let Some(Tree::Tuple(both)) = &self.inputs else {
+            if let Some(flatten) = &self.flatten {
+                let named = kwargs.cloned().unwrap_or_else(|| PyDict::new(args.py()));
+                return flatten.bind(args.py()).call1((args, named))?.extract();
+            }
             leaves.extend(args.iter());
             return Ok(leaves);
         };
@@ -286,15 +355,17 @@ impl PyCompiled {
 #[pymethods]
 impl PyCompiled {
     #[new]
-    #[pyo3(signature = (program, *, unflatten=None, array_type=None, progress=None, source=None, exported=None, **options))]
+    #[pyo3(signature = (program, *, flatten=None, unflatten=None, array_type=None, progress=None, source=None, exported=None, generator=None, **options))]
     #[allow(clippy::too_many_arguments, reason = "keywords of Python's")]
     fn new(
         program: &Bound<'_, PyProgram>,
+        flatten: Option<Py<PyAny>>,
         unflatten: Option<Py<PyAny>>,
         array_type: Option<&Bound<'_, PyType>>,
         progress: Option<Py<PyAny>>,
         source: Option<String>,
         exported: Option<Py<PyAny>>,
+        generator: Option<Py<PyAny>>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<PyCompiled> {
         let program = program.get().program.clone();
@@ -303,8 +374,11 @@ impl PyCompiled {
             "" => Ok(None),
             text => Tree::parse(text).map(Some).map_err(PyValueError::new_err),
         };
+        let mut core = Core::new(&program, self::options(options)?, progress);
+        core.generator = generator.filter(|_| program.draws_random_numbers());
         Ok(PyCompiled {
-            core: Core::new(&program, self::options(options)?, progress),
+            core,
+            flatten,
             inputs: tree(&trees.inputs)?,
             outputs: tree(&trees.outputs)?,
             names: trees.names,
@@ -331,6 +405,7 @@ impl PyCompiled {
                 unflatten.bind(py).call1((PyList::new(py, results)?,))
             }
             (Some(tree), _) => tree.build(py, &mut results.into_iter()),
+            (None, Some(unflatten)) => unflatten.bind(py).call1((PyList::new(py, results)?,)),
             (None, _) if results.len() == 1 => Ok(results.remove(0)),
             (None, _) => Ok(PyTuple::new(py, results)?.into_any()),
         }

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyModule};
+use straightline::files::FileReason;
 use straightline::{Error, ErrorKind};
 
 /// The module that defines the exceptions: their classes have two parents, which only Python can say.
@@ -21,6 +22,7 @@ pub(crate) fn exception(py: Python<'_>, e: &Error) -> PyErr {
 fn raise(py: Python<'_>, e: &Error) -> PyResult<PyErr> {
     let class = match (e.kind(), e.python_class()) {
         (ErrorKind::Program(_), _) => "ProgramError",
+        (ErrorKind::Archive(file), _) if is_missing(&file.reason) => "MissingFileError",
         (ErrorKind::Archive(_) | ErrorKind::File { .. }, _) => "FileError",
         (ErrorKind::ReadOnly { .. }, _) => "ReadOnlyError",
         (_, "IndexError") => "OpIndexError",
@@ -44,6 +46,10 @@ fn raise(py: Python<'_>, e: &Error) -> PyResult<PyErr> {
     };
     let made = module(py)?.getattr(class)?.call((text,), Some(&fields))?;
     Ok(PyErr::from_value(made))
+}
+
+fn is_missing(reason: &FileReason) -> bool {
+    matches!(reason, FileReason::Io(e) if e.kind() == std::io::ErrorKind::NotFound)
 }
 
 /// A result as Python wants it.

@@ -68,6 +68,13 @@ mod _native {
         straightline::Generator::default_cpu().set_state(&tensor).or_raise(state.py())
     }
 
+    /// Raises a TypeError for options that there are not.
+    #[pyfunction]
+    #[pyo3(signature = (**options))]
+    fn check_options(options: Option<&Bound<'_, pyo3::types::PyDict>>) -> PyResult<()> {
+        crate::call::options(options).map(drop)
+    }
+
     /// How many threads a call may use.
     #[pyfunction]
     fn num_threads() -> usize {

@@ -252,8 +252,16 @@ fn dtype_named(name: &str) -> Option<DType> {
     DType::ALL.into_iter().chain(DType::COMPLEX).find(|d| d.torch_name() == name)
 }
 
-/// A size of an input: a number, a list of a symbol's number, or None.
+/// A size of an input: a number, a list of a symbol's number, `("+", size, ...)`, `("*", size, ...)`, or
+/// None.
 fn size(object: &Bound<'_, PyAny>) -> PyResult<Size> {
+    if let Ok(expression) = object.cast::<PyTuple>() {
+        let of = expression.iter().skip(1).map(|part| size(&part)).collect::<PyResult<_>>()?;
+        return Ok(match expression.get_item(0)?.extract::<String>()?.as_str() {
+            "+" => Size::Sum(of),
+            _ => Size::Product(of),
+        });
+    }
     if object.is_none() {
         return Ok(Size::Other("any size".to_owned()));
     }

@@ -2,7 +2,7 @@
 
 use crate::arrays;
 use crate::errors::OrRaise;
-use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -93,6 +93,12 @@ impl PyTensor {
         use straightline::program::Leaf;
         let t = &self.tensor;
         let leaf = match t.dtype() {
+            _ if t.numel() != 1 => {
+                return Err(PyValueError::new_err(format!(
+                    "a tensor of sizes {:?} has not one element: use numpy()",
+                    t.sizes()
+                )));
+            }
             DType::Bool => Leaf::Bool(t.item().or_raise(py)?),
             d if d.is_floating() => {
                 Leaf::Float(t.to_dtype(DType::F64).and_then(|t| t.item()).or_raise(py)?)
@@ -113,6 +119,43 @@ impl PyTensor {
             ));
         }
         slf.py().import("numpy")?.getattr("from_dlpack")?.call1((slf,))
+    }
+
+    /// As an array of numpy's: ``numpy.asarray(t)``.
+    #[pyo3(signature = (dtype=None, *, copy=None))]
+    fn __array__<'py>(
+        slf: &Bound<'py, PyTensor>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let array = PyTensor::numpy(slf)?;
+        let array = match dtype {
+            Some(dtype) if !array.getattr("dtype")?.eq(&dtype)? => {
+                array.call_method1("astype", (dtype,))?
+            }
+            _ if copy == Some(true) => array.call_method0("copy")?,
+            _ => array,
+        };
+        Ok(array)
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        match self.tensor.sizes().first() {
+            Some(size) => Ok(usize::try_from(*size).unwrap_or(0)),
+            None => Err(PyTypeError::new_err("len() of a tensor without dimensions")),
+        }
+    }
+
+    fn __float__(&self, py: Python<'_>) -> PyResult<f64> {
+        self.item(py)?.extract()
+    }
+
+    fn __int__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.item(py)?.call_method0("__int__")
+    }
+
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        self.item(py)?.is_truthy()
     }
 
     /// DLPack's protocol.

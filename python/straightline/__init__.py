@@ -12,6 +12,7 @@ import time
 from ._errors import (
     FallbackWarning,
     FileError,
+    MissingFileError,
     OpIndexError,
     OpNotImplementedError,
     OpTypeError,
@@ -37,6 +38,7 @@ __all__ = [
     "Explanation",
     "FallbackWarning",
     "FileError",
+    "MissingFileError",
     "OpIndexError",
     "OpNotImplementedError",
     "OpTypeError",
@@ -77,27 +79,36 @@ def load(path, *, model=None, progress=None, **options):
     return Compiled(program, progress=progress, source=str(path), **options)
 
 
-def compile(model, example_inputs, *, kwargs=None, dynamic=None, progress=None, **options):
+def compile(model, example_inputs=None, *, kwargs=None, dynamic=None, progress=None, **options):
     """Exports a PyTorch model with ``torch.export`` and returns it compiled.
 
     A call of the result runs no Dynamo: it costs what the model costs, and a microsecond or two.
-    ``example_inputs`` is the tuple of positional arguments, ``kwargs`` those by name. ``dynamic``
-    says which sizes may change: ``True`` for all, or ``{"x": {0: (1, 64)}}`` with the smallest and
-    the largest size of a dimension, or ``{"x": {0: None}}`` without bounds.
+    ``example_inputs`` is the tuple of positional arguments, ``kwargs`` those by name; an
+    ``ExportedProgram`` needs neither. ``dynamic`` says which sizes may change: ``True`` for all, or
+    ``{"x": {0: (1, 64)}}`` with the smallest and the largest size of a dimension, or
+    ``{"x": {0: None}}`` without bounds.
 
-    The weights are those that the model has now: they are shared with it, packed once, and not
-    expected to change. Options are those of ``load``.
+    The result is for inference: no gradients flow through it, and the model is as it was exported,
+    in training or in evaluation. The weights are those that the model has now: they are shared with
+    it, packed once, and not expected to change. Results have memory of their own, but for inputs that
+    are returned as they are. Random numbers are those of ``torch.manual_seed``. Operators that are
+    not there are decomposed by PyTorch. Options are those of ``load``.
     """
     from ._export import export
 
     began = time.perf_counter()
-    exported = export(model, tuple(example_inputs), kwargs or {}, dynamic)
+    exported = export(model, example_inputs, kwargs or {}, dynamic)
     if progress is not None:
         progress("exported", time.perf_counter() - began)
     began = time.perf_counter()
     from .torch_backend import program_of_export
 
-    compiled = program_of_export(exported, progress=progress, **options)
+    try:
+        compiled = program_of_export(exported, progress=progress, **options)
+    except ProgramError:
+        # of other operators, where PyTorch has a decomposition
+        exported = exported.run_decompositions()
+        compiled = program_of_export(exported, progress=progress, **options)
     if progress is not None:
         progress("loaded", time.perf_counter() - began)
     return compiled
@@ -106,7 +117,8 @@ def compile(model, example_inputs, *, kwargs=None, dynamic=None, progress=None, 
 def explain(compiled):
     """Why a compiled function is as it is: of ``load``, ``compile``, or ``torch.compile``.
 
-    Of a function of ``torch.compile`` the explanations of its graphs, oldest first.
+    Of a function of ``torch.compile`` the explanations of its graphs, oldest first: a graph for each
+    part between graph breaks and each recompilation, those of its gradients too.
     """
     own = getattr(compiled, "explain", None)
     if own is not None and not hasattr(compiled, "_torchdynamo_orig_callable"):

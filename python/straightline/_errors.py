@@ -29,6 +29,10 @@ class FileError(StraightlineError, OSError):
     """A file that can not be read."""
 
 
+class MissingFileError(FileError, FileNotFoundError):
+    """A file that is not there."""
+
+
 class ReadOnlyError(StraightlineError, ValueError):
     """A call would write memory that may only be read."""
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import threading
+
+# torch.export keeps what it does in globals
+_exporting = threading.Lock()
 
 
 def export(model, args, kwargs, dynamic):
@@ -10,6 +14,11 @@ def export(model, args, kwargs, dynamic):
 
     if isinstance(model, torch.export.ExportedProgram):
         return model
+    if args is None:
+        raise TypeError("example_inputs are missing: the tuple of arguments that the model is exported with")
+    if isinstance(args, torch.Tensor):
+        raise TypeError("example_inputs is a tuple of arguments, and got a tensor: write (x,)")
+    args = tuple(args)
     if not isinstance(model, torch.nn.Module):
         function = model
 
@@ -17,16 +26,27 @@ def export(model, args, kwargs, dynamic):
             def forward(self, *args, **kwargs):
                 return function(*args, **kwargs)
 
-        names = list(inspect.signature(function).parameters)
+        try:
+            signature = inspect.signature(function)
+        except ValueError:
+            # of a function that is built in
+            signature = inspect.signature(lambda *args: None)
+        own = inspect.Parameter("_function", inspect.Parameter.POSITIONAL_ONLY)
+        # arguments are known by the function's names for them
+        named = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
+        positional = [p for p in named if p.kind is p.POSITIONAL_ONLY]
+        own = own if positional else own.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        Function.forward.__signature__ = inspect.Signature([own, *named])
         model = Function()
     else:
-        names = list(inspect.signature(model.forward).parameters)
-    shapes = _shapes(names, args, kwargs, dynamic, torch)
-    with torch.no_grad():
+        signature = inspect.signature(model.forward)
+    with _exporting, torch.no_grad():
+        shapes = _shapes(signature, args, kwargs, dynamic, torch)
         return torch.export.export(model, args, kwargs, dynamic_shapes=shapes)
 
 
-def _shapes(names, args, kwargs, dynamic, torch):
+def _shapes(signature, args, kwargs, dynamic, torch):
+    """What torch.export calls dynamic shapes: for each parameter what its tensors' sizes are."""
     if not dynamic:
         return None
     auto = torch.export.Dim.AUTO
@@ -48,33 +68,45 @@ def _shapes(names, args, kwargs, dynamic, torch):
             return torch.export.Dim(f"{name}_{dim}", min=low, max=high)
         return bounds
 
-    positional = []
-    for at, value in enumerate(args):
-        name = names[at] if at < len(names) else f"argument_{at}"
-        positional.append(_one(name, value, dynamic, every, size))
-    named = {k: _one(k, v, dynamic, every, size) for k, v in kwargs.items()}
-    known = set(names[: len(args)]) | set(kwargs)
-    if dynamic is not True:
-        unknown = [k for k in dynamic if k not in known]
-        if unknown:
-            raise ValueError(
-                f"dynamic names {unknown}, and the arguments are {sorted(known)}"
-            )
-    if len(named) == 0:
-        return tuple(positional)
-    shapes = dict(zip(names, positional))
-    shapes.update(named)
-    return shapes
-
-
-def _one(name, value, dynamic, every, size):
-    if dynamic is True:
-        return every(value)
-    dims = dynamic.get(name)
-    if dims is None:
-        return None
-    if not isinstance(dims, dict):
+    def described(name, value, dims):
+        """The sizes of one argument, as the caller says."""
+        if dims is None:
+            return _nothing(value)
+        if isinstance(value, torch.Tensor):
+            if not isinstance(dims, dict):
+                return dims
+            known = {}
+            for d, bounds in dims.items():
+                if not isinstance(d, int) or not -value.dim() <= d < value.dim():
+                    raise ValueError(f"dynamic names dimension {d!r} of `{name}`, which has {value.dim()} dimensions")
+                d %= value.dim()
+                known[d] = size(name, d, bounds)
+            return known
+        if isinstance(value, dict) and isinstance(dims, dict):
+            return {k: described(f"{name}_{k}", v, dims.get(k)) for k, v in value.items()}
+        if isinstance(value, (list, tuple)) and isinstance(dims, (list, tuple)):
+            return type(value)(described(f"{name}_{i}", v, d) for i, (v, d) in enumerate(zip(value, dims)))
         return dims
-    if all(isinstance(d, int) for d in dims):
-        return {d: size(name, d, bounds) for d, bounds in dims.items()}
-    return dims
+
+    def _nothing(value):
+        if isinstance(value, dict):
+            return {k: _nothing(v) for k, v in value.items()}
+        if isinstance(value, (list, tuple)):
+            return type(value)(_nothing(v) for v in value)
+        return None
+
+    given = signature.bind(*args, **kwargs).arguments
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD and name in given:
+            given.update(given.pop(name))
+    if dynamic is True:
+        return {name: every(value) for name, value in given.items()}
+    if not isinstance(dynamic, dict):
+        raise TypeError(
+            'dynamic is True, or {"x": {0: (1, 64)}} with the arguments and dimensions whose sizes may change,'
+            f" and got {dynamic!r}"
+        )
+    unknown = [k for k in dynamic if k not in given]
+    if unknown:
+        raise ValueError(f"dynamic names {unknown}, and the arguments are {sorted(given)}")
+    return {name: described(name, value, dynamic.get(name)) for name, value in given.items()}

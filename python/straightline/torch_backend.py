@@ -21,15 +21,8 @@ from . import _native
 from ._errors import FallbackWarning, StraightlineError
 from ._views import Views
 
-_OPTIONS = {
-    "fallback",
-    "freeze",
-    "threads",
-    "fast_math",
-    "max_variants",
-    "max_sizes",
-    "share_code",
-}
+_COMPILER_OPTIONS = {"fast_math", "max_variants", "max_sizes", "share_code"}
+_OPTIONS = {"fallback", "freeze", "threads", *_COMPILER_OPTIONS}
 _MODES = {None, "default", "reduce-overhead", "max-autotune-no-cudagraphs"}
 
 
@@ -38,7 +31,8 @@ def backend(gm, example_inputs, *, options=None, mode=None, **unknown):
 
     Options: ``fallback`` (``"eager"``: a graph that can not be compiled runs with PyTorch's kernels,
     after a ``FallbackWarning`` that says why; ``"error"``: it raises), ``freeze`` (parameters do not
-    change any more: they are packed once), ``threads``, ``fast_math``, ``max_variants``,
+    change any more: they are packed once), ``threads`` (of all calls of the process, as
+    ``straightline.set_num_threads``), ``fast_math``, ``max_variants``,
     ``max_sizes``, ``share_code``.
     """
     options = dict(options or {})
@@ -54,16 +48,22 @@ def backend(gm, example_inputs, *, options=None, mode=None, **unknown):
         )
     if options.get("fallback", "eager") not in ("eager", "error"):
         raise ValueError("options['fallback'] is 'eager' or 'error'")
+    _native.check_options(**{k: v for k, v in options.items() if k in _COMPILER_OPTIONS})
+    if not isinstance(options.get("freeze", False), bool):
+        raise TypeError(f"options['freeze'] is a bool, and got {options['freeze']!r}")
     threads = options.get("threads")
     if threads is not None:
         _native.set_num_threads(int(threads))
     from torch._dynamo.backends.common import aot_autograd
 
+    # what Dynamo's code calls it
+    name = gm.meta.get("backend_id")
+
     def compiler(graph, inputs):
-        return _compile_graph(graph, options)
+        return _compile_graph(graph, options, name=name)
 
     def inference_compiler(graph, inputs):
-        return _compile_graph(graph, options, _parameters() if options.get("freeze") else ())
+        return _compile_graph(graph, options, _parameters() if options.get("freeze") else (), name)
 
     compiled = aot_autograd(
         fw_compiler=compiler,
@@ -82,19 +82,65 @@ _all_graphs = []
 _all_graphs_lock = threading.Lock()
 
 
-def _remember(graph):
+def _remember(graph, of):
     with _all_graphs_lock:
         # those that are gone are nobody's any more
-        _all_graphs[:] = [known for known in _all_graphs if known() is not None]
-        _all_graphs.append(weakref.ref(graph))
+        _all_graphs[:] = [(known, of) for known, of in _all_graphs if known() is not None]
+        _all_graphs.append((weakref.ref(graph), of))
 
 
-def explanations(compiled=None):
-    """The explanations of all graphs that this backend has compiled, oldest first."""
+def explanations(compiled):
+    """The explanations of the graphs that this backend has compiled for a function of ``torch.compile``,
+    oldest first."""
+    wanted = _graph_names(compiled)
     with _all_graphs_lock:
-        graphs = [known() for known in _all_graphs]
+        graphs = [known() for known, of in _all_graphs if of in wanted]
     each = [graph.explain() for graph in graphs if graph is not None]
     return [explanation for explanation in each if explanation is not None]
+
+
+def _graph_names(compiled):
+    """Dynamo's names for the graphs of a function, and of what goes on after its graph breaks."""
+    from torch._dynamo.eval_frame import _debug_get_cache_entry_list
+
+    if isinstance(compiled, torch._dynamo.eval_frame.OptimizedModule):
+        # modules of PyTorch's own are called by a function that all of them share
+        functions = [compiled._orig_mod.forward, getattr(compiled.forward, "_torchdynamo_orig_callable", None)]
+    elif (original := getattr(compiled, "_torchdynamo_orig_callable", None)) is not None:
+        functions = [original.forward if isinstance(original, torch.nn.Module) else original]
+    else:
+        raise TypeError(
+            "explain() takes a function of straightline.load, straightline.compile or torch.compile, and got"
+            f" {type(compiled).__name__}"
+        )
+    backend = _backend_of(compiled)
+    found, seen = set(), set()
+    while functions:
+        function = functions.pop()
+        code = getattr(function, "__code__", None)
+        if code is None or code in seen:
+            continue
+        seen.add(code)
+        names = getattr(function, "__globals__", {})
+        for entry in _debug_get_cache_entry_list(code):
+            if backend is not None and entry.backend != backend:
+                continue
+            found.update(n for n in entry.code.co_names if n.startswith("__compiled_fn"))
+            functions += [names[n] for n in entry.code.co_names if n.startswith("__resume_at") and n in names]
+    return found
+
+
+def _backend_of(compiled):
+    """What ``torch.compile`` made of the backend for this function alone."""
+    from torch._dynamo.eval_frame import OptimizeContext
+
+    held = [compiled.__dict__.get("dynamo_ctx")]
+    held += [cell.cell_contents for cell in getattr(compiled, "__closure__", None) or ()]
+    context = next((c for c in held if isinstance(c, OptimizeContext)), None)
+    inner = getattr(context, "callback", None)
+    while (wrapped := getattr(inner, "_torchdynamo_orig_backend", None)) is not None:
+        inner = wrapped
+    return inner
 
 
 # ---------------------------------------------------------------------------------------------------
@@ -200,17 +246,26 @@ def _has_memory(tensor):
 
 
 def _warn(gm, error):
+    text = str(error)
+    # where several nodes are refused at once, the first one
+    refused = (n for n in gm.graph.nodes if n.op == "call_function" and f"`{_base(n.target)}" in text)
+    node = None if getattr(error, "source_line", None) else next(refused, None)
+    at = f" (first at node `{node.name}`{f', {line}' if (line := _line(node)) else ''})" if node else ""
     warnings.warn(
         "straightline does not compile this graph, which runs with PyTorch's own kernels from here on:"
-        f" {error}",
+        f" {text}{at}",
         FallbackWarning,
         stacklevel=2,
     )
 
 
-def _compile_graph(gm, options, parameters=()):
+def _base(target):
+    return target._schema.name if isinstance(target, torch._ops.OpOverload) else _target(target)
+
+
+def _compile_graph(gm, options, parameters=(), name=None):
     fallback = options.get("fallback", "eager")
-    settings = {k: v for k, v in options.items() if k in ("fast_math", "max_variants", "max_sizes", "share_code")}
+    settings = {k: v for k, v in options.items() if k in _COMPILER_OPTIONS}
     # the compiler runs under a mode of fake tensors; constants of the graph are real
     from torch.utils._python_dispatch import _disable_current_modes
 
@@ -233,7 +288,7 @@ def _compile_graph(gm, options, parameters=()):
 
     frozen = _Frozen(freeze, parameters) if parameters else None
     boxed = _Boxed(gm, compiled, views, program.draws_random_numbers, fallback, frozen)
-    _remember(boxed)
+    _remember(boxed, name)
     return boxed
 
 
@@ -315,13 +370,8 @@ def _add_nodes(gm, builder, constant, *, placeholder=None, held=None, views=None
                 for i in range(returns)
             ]
             return [token, *items]
-        if target == "aten::reshape_as":
-            rank = node.args[1].meta["val"].dim()
-            sizes = [
-                builder.call(f"{node.name}_size_{i}", "aten::sym_size.int", (args[1], i), {}, None, False)
-                for i in range(rank)
-            ]
-            target, args = "aten::reshape", [args[0], sizes]
+        if target == "prims::fma" and not kwargs:
+            target, args = "aten::addcmul", [args[2], args[0], args[1]]
         if target.startswith("higher_order."):
             args = _with_graphs(target, args, builder, constant)
         is_tuple = target.startswith("higher_order.") and isinstance(node.meta.get("val"), (list, tuple))
@@ -529,16 +579,33 @@ def program_of_export(exported, *, progress=None, **options):
     builder.trees(_tree(spec.in_spec), _tree(spec.out_spec), list(names or []))
     program = builder.finish(kept)
 
+    def flatten(args, kwargs):
+        leaves, given = torch.utils._pytree.tree_flatten((args, kwargs))
+        if given != spec.in_spec:
+            raise TypeError(f"the model takes arguments as {spec.in_spec}, and got {given}")
+        return leaves
+
     def unflatten(leaves):
         return torch.utils._pytree.tree_unflatten(leaves, spec.out_spec)
 
     return _native.Compiled(
-        program, unflatten=unflatten, array_type=torch.Tensor, progress=progress, exported=exported, **options
+        program,
+        flatten=flatten,
+        unflatten=unflatten,
+        array_type=torch.Tensor,
+        progress=progress,
+        exported=exported,
+        generator=torch.default_generator,
+        **options,
     )
 
 
 def _tree(spec):
-    return torch.utils._pytree.treespec_dumps(spec)
+    """The text of a tree, or none where it has classes that PyTorch writes no text for."""
+    try:
+        return torch.utils._pytree.treespec_dumps(spec)
+    except NotImplementedError:
+        return ""
 
 
 class _Symbols:
@@ -547,17 +614,25 @@ class _Symbols:
     def __init__(self, builder, ranges):
         self._numbers = {}
         for symbol, bounds in ranges.items():
+            if not symbol.is_Symbol:
+                continue
             low, high = (int(b) if b.is_Integer else None for b in (bounds.lower, bounds.upper))
+            # PyTorch traces with sizes from 2 on, and takes 0 and 1 at calls unless the model says more
+            low = None if low is not None and low <= 2 else low
             self._numbers[str(symbol)] = builder.symbol(str(symbol), low, high)
         self._builder = builder
 
     def size(self, value):
-        """A number, ``[the symbol's number]``, or None for what is computed from symbols."""
-        if isinstance(value, int):
-            return value
-        expression = value.node.expr
+        """A number, ``[the symbol's number]``, ``("+", size, ...)`` or ``("*", size, ...)``; None for what
+        is computed in other ways."""
+        return value if isinstance(value, int) else self._expression(value.node.expr)
+
+    def _expression(self, expression):
         if expression.is_Integer:
             return int(expression)
+        if expression.is_Add or expression.is_Mul:
+            parts = [self._expression(part) for part in expression.args]
+            return None if None in parts else ("+" if expression.is_Add else "*", *parts)
         if not expression.is_Symbol:
             return None
         name = str(expression)

@@ -70,7 +70,7 @@ def test_nested_arguments_and_results(mlp):
         (lambda x, w: ((x, 3, True), {}), "a dict"),
         (lambda x, w: (({"x": x, "w": w}, 4, True), {}), "the constant 3"),
         (lambda x, w: (({"x": x.astype(np.float64), "w": w}, 3, True), {}), "f32[s11, 6]"),
-        (lambda x, w: (({"x": x[:1], "w": w}, 3, True), {}), "from 2 to 64"),
+        (lambda x, w: (({"x": np.zeros((65, 6), np.float32), "w": w}, 3, True), {}), "up to 64"),
         (lambda x, w: (({"x": x[:, :5], "w": w}, 3, True), {}), "6"),
         (lambda x, w: (({"x": "text", "w": w}, 3, True), {}), "f32[s11, 6]"),
         (lambda x, w: (({"x": object(), "w": w}, 3, True), {}), "__dlpack__"),
@@ -145,7 +145,7 @@ def test_explanations_and_text(mlp):
     assert model.variants == 1
     assert "variant 0" in str(model.explain())
     assert "aten::linear" in model.graph
-    assert "s11" in model.graph and model.program.symbols == [("s11", 2, 64)]
+    assert "s11" in model.graph and model.program.symbols == [("s11", None, 64)]
     assert "linear" in model.dump("graph", {"x": x, "w": w}, k, flag) or "addmm" in model.dump(
         "graph", {"x": x, "w": w}, k, flag
     )
@@ -211,3 +211,58 @@ def test_buffers_are_kept_between_calls(tmp_path):
     for name, key in after.items():
         got = model.program.weights[name].numpy()
         np.testing.assert_allclose(got, recorded.tensors[key], 1e-5, 1e-6)
+
+
+def test_a_batch_of_one_and_of_none(mlp):
+    # PyTorch traces with sizes from 2 on, and takes these
+    model = sl.load(mlp.path)
+    (inputs, _), *_ = mlp.cases
+    x, w, k, flag = inputs
+    whole = model({"x": x, "w": w}, k, flag)["y"]
+    assert whole.shape[0] > 1
+    one = model({"x": x[:1], "w": w}, k, flag)["y"]
+    np.testing.assert_allclose(one, whole[: one.shape[0]], 1e-5, 1e-6)
+    assert model({"x": x[:0], "w": w}, k, flag)["y"].size == 0
+
+
+def test_arrays_that_no_library_lends_are_copied(mlp):
+    model = sl.load(mlp.path)
+    (inputs, _), *_ = mlp.cases
+    x, w, k, flag = inputs
+    expected = model({"x": x, "w": w}, k, flag)["y"]
+    backwards = np.ascontiguousarray(x[:, ::-1])[:, ::-1]
+    assert backwards.strides[1] < 0
+    raw = np.zeros(x.nbytes + 1, np.uint8)
+    unaligned = raw[1:].view(x.dtype).reshape(x.shape)
+    unaligned[...] = x
+    for odd in (backwards, unaligned, x.astype(x.dtype.newbyteorder(">"))):
+        np.testing.assert_array_equal(model({"x": odd, "w": w}, k, flag)["y"], expected)
+    with pytest.raises((TypeError, BufferError)):
+        model({"x": np.array([object()]), "w": w}, k, flag)
+
+
+def test_a_missing_file_is_a_file_that_is_not_found(tmp_path):
+    with pytest.raises(FileNotFoundError) as error:
+        sl.load(tmp_path / "none.pt2")
+    assert isinstance(error.value, sl.FileError)
+    with pytest.raises(sl.FileError, match="folder"):
+        sl.load(tmp_path)
+
+
+def test_options_of_a_wrong_kind_are_named(mlp):
+    for options in ({"fast_math": "yes"}, {"max_variants": "many"}, {"share_code": None}):
+        with pytest.raises(TypeError, match=next(iter(options))):
+            sl.load(mlp.path, **options)
+
+
+def test_a_tensor_is_an_array_and_a_number():
+    t = sl.Tensor(np.arange(3, dtype=np.float32))
+    assert len(t) == 3
+    np.testing.assert_array_equal(np.asarray(t), [0, 1, 2])
+    assert np.asarray(t, dtype=np.float64).dtype == np.float64
+    one = sl.Tensor(np.float32(2.5))
+    assert float(one) == 2.5 and int(one) == 2 and bool(one)
+    with pytest.raises(ValueError, match="one element"):
+        float(t)
+    with pytest.raises(TypeError):
+        len(one)

@@ -2,6 +2,7 @@
 judge. Without PyTorch these tests are skipped, and the header of the run says so."""
 
 import importlib.metadata
+import math
 import threading
 import warnings
 
@@ -570,3 +571,207 @@ def test_frozen_parameters_are_part_of_the_graph():
         other = torch.nn.Linear(8, 16)
         model[0].weight = other.weight
         torch.testing.assert_close(frozen(x), model(x))
+
+
+def test_explanations_are_those_of_one_function():
+    torch._dynamo.reset()
+    make = lambda: torch.nn.Sequential(torch.nn.Linear(3, 3)).eval()  # noqa: E731
+    one, two = (torch.compile(make(), backend=backend) for _ in range(2))
+    function = torch.compile(lambda x: x.sin() + 1, backend=backend)
+    unused = torch.compile(lambda x: x.cos(), backend=backend)
+    with torch.no_grad():
+        one(torch.ones(2, 3))
+        two(torch.ones(2, 3))
+        function(torch.ones(4))
+    assert [len(straightline.explain(f)) for f in (one, two, function, unused)] == [1, 1, 1, 0]
+    assert "sin" in str(straightline.explain(function)[0])
+
+    def broken(x):
+        x = x * 2
+        torch._dynamo.graph_break()
+        return x + 1
+
+    in_parts = torch.compile(broken, backend=backend)
+    in_parts(torch.ones(3))
+    assert len(straightline.explain(in_parts)) == 2
+    for wrong in (broken, 3, None):
+        with pytest.raises(TypeError, match="explain"):
+            straightline.explain(wrong)
+
+
+def test_a_step_of_an_optimiser_is_compiled():
+    for make in (
+        lambda p: torch.optim.Adam(p, lr=1e-2),
+        lambda p: torch.optim.AdamW(p, lr=1e-2, weight_decay=0.1),
+        lambda p: torch.optim.SGD(p, lr=1e-2, momentum=0.9),
+    ):
+        torch._dynamo.reset()
+        parameters = [[torch.nn.Parameter(torch.arange(n) * 0.1) for n in (3, 5)] for _ in range(2)]
+        optimisers = [make(p) for p in parameters]
+        compiled = torch.compile(optimisers[1].step, backend=backend, options={"fallback": "error"})
+        for step in range(3):
+            for each in parameters:
+                for p in each:
+                    p.grad = torch.sin(p.detach() + step)
+            optimisers[0].step()
+            compiled()
+            torch.testing.assert_close(parameters[1], parameters[0])
+
+
+def test_random_numbers_of_compile_are_pytorchs():
+    class Noisy(torch.nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.dropout(x, 0.5, True) + torch.rand_like(x)
+
+    x = torch.ones(64)
+    compiled = straightline.compile(Noisy(), (x,))
+    torch.manual_seed(3)
+    expected, after = Noisy()(x), torch.rand(2)
+    torch.manual_seed(3)
+    torch.testing.assert_close(compiled(x), expected, rtol=0, atol=0)
+    torch.testing.assert_close(torch.rand(2), after, rtol=0, atol=0)
+
+
+def test_many_threads_may_compile_at_once():
+    from concurrent.futures import ThreadPoolExecutor
+
+    def one(n):
+        model = torch.nn.Linear(4, n + 1).eval()
+        x = torch.ones(2, 4)
+        with torch.no_grad():
+            torch.testing.assert_close(straightline.compile(model, (x,))(x), model(x))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(one, range(16)))
+
+
+def test_results_that_are_weights_may_be_written(tmp_path):
+    class Anchors(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("anchors", torch.ones(512))
+
+        def forward(self, x):
+            return x + self.anchors, self.anchors
+
+    x = torch.ones(512)
+    torch.export.save(torch.export.export(Anchors(), (x,)), tmp_path / "m.pt2")
+    loaded = straightline.load(tmp_path / "m.pt2")
+    _, anchors = loaded(x)
+    anchors.mul_(8)
+    again, _ = loaded(x)
+    torch.testing.assert_close(again, torch.full((512,), 2.0))
+    # PyTorch does not ask whether memory is read only: it has pages of its own then
+    torch.from_dlpack(loaded.program.weights["anchors"]).add_(1)
+    assert torch.export.load(tmp_path / "m.pt2").state_dict["anchors"].max() == 1
+
+
+def test_classes_of_their_own_as_arguments_and_results():
+    import collections
+
+    Pair = collections.namedtuple("Pair", "first second")
+
+    class Swap(torch.nn.Module):
+        def forward(self, pair, *more):
+            return Pair(pair.second * 2, pair.first + sum(more))
+
+    pair = Pair(torch.ones(3), torch.zeros(2))
+    compiled = straightline.compile(Swap(), (pair, torch.ones(3), torch.ones(3)))
+    result = compiled(pair, torch.ones(3), torch.ones(3))
+    assert isinstance(result, Pair)
+    torch.testing.assert_close(result.second, torch.full((3,), 3.0))
+    with pytest.raises(TypeError):
+        compiled((torch.ones(3), torch.zeros(2)), torch.ones(3), torch.ones(3))
+
+
+def test_sizes_that_may_change_are_named_by_argument():
+    class Sum(torch.nn.Module):
+        def forward(self, *all):
+            return sum(all)
+
+    compiled = straightline.compile(Sum(), (torch.ones(3), torch.ones(3)), dynamic=True)
+    assert compiled(torch.ones(5), torch.ones(5)).shape == (5,)
+    compiled = straightline.compile(lambda a, b: a + b, (torch.ones(3, 2), torch.ones(2)), dynamic={"a": {-2: (1, 8)}})
+    assert compiled(torch.ones(8, 2), torch.ones(2)).shape == (8, 2)
+    with pytest.raises(straightline.ProgramError, match="up to 8"):
+        compiled(torch.ones(9, 2), torch.ones(2))
+    for wrong in ({"a": {7: None}}, {"c": {0: None}}):
+        with pytest.raises(ValueError, match="dynamic names"):
+            straightline.compile(lambda a: a + 1, (torch.ones(3),), dynamic=wrong)
+    with pytest.raises(TypeError, match="dynamic is True"):
+        straightline.compile(lambda a: a + 1, (torch.ones(3),), dynamic=3)
+    # a multiple of a size is one at a call, too
+    six = torch.export.Dim("six", max=64)
+    halves = torch.export.export(
+        torch.nn.Flatten(0), (torch.ones(12, 2),), dynamic_shapes={"input": {0: 6 * six}}
+    )
+    compiled = straightline.compile(halves)
+    assert compiled(torch.ones(18, 2)).shape == (36,)
+    with pytest.raises(straightline.ProgramError, match="6"):
+        compiled(torch.ones(13, 2))
+
+
+def _x(*sizes):
+    return torch.sin(torch.arange(math.prod(sizes)) ** 2 * 0.37).reshape(sizes)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: torch.quantile(x, torch.tensor([0.1, 0.5]), 1),
+        lambda x: torch.quantile(x, 0.3, interpolation="nearest", keepdim=True),
+        lambda x: torch.nanquantile(torch.where(x > 0.5, torch.nan, x), 0.7, 0),
+        lambda x: torch.nanmean(torch.where(x > 0.5, torch.nan, x), 1),
+        lambda x: torch.gradient(x, spacing=2.0, dim=[0, 1], edge_order=2),
+        lambda x: torch.gradient(x, spacing=(torch.tensor([0.0, 1, 3, 4, 6, 9]),), dim=1),
+        lambda x: torch.trapezoid(x, dx=0.5),
+        lambda x: torch.cumulative_trapezoid(x, torch.tensor([0.0, 1, 3, 4, 6, 9])),
+        lambda x: torch.stft(_x(2, 64), 16, 4, window=torch.hann_window(16), return_complex=True).abs(),
+        lambda x: torch.istft(
+            torch.stft(_x(64), 16, window=torch.hamming_window(16), return_complex=True),
+            16,
+            window=torch.hamming_window(16),
+            length=60,
+        ),
+        lambda x: [torch.blackman_window(7), torch.bartlett_window(8, False), torch.kaiser_window(9, True, 4.0)],
+        lambda x: torch.fft.fftfreq(7, 0.5) + torch.fft.rfftfreq(12),
+        lambda x: [torch.fft.hfft2(x + 1j * x), torch.fft.ihfftn(x)],
+        lambda x: [torch.float_power(x.abs(), 1.5), torch.float_power(2, x)],
+        lambda x: [torch.hsplit(x, 3), torch.vsplit(x, [1]), torch.dsplit(x.reshape(2, 3, 4), 2)],
+        lambda x: [x.reshape_as(torch.ones(6, 4)), x.ravel(), torch.inner(x, x), x.sum_to_size(4, 1)],
+        lambda x: x.clone().fill_diagonal_(3.0, wrap=True),
+        lambda x: [torch.cartesian_prod(x[0], x[1]), torch.combinations(x[0], 2, True)],
+        lambda x: torch.nn.utils.rnn.pad_sequence([x[:2], x], True, 0.5, "left"),
+        lambda x: [torch.linalg.cond(x[:, :4]), torch.linalg.cond(x[:, :4], 1), torch.linalg.cond(x[:, :4], "nuc")],
+        lambda x: [torch.linalg.tensorinv(x.reshape(4, 6)[:, :4].reshape(2, 2, 4)), torch.linalg.vander(x, N=3)],
+        lambda x: torch.linalg.tensorsolve(x[:, :4].reshape(2, 2, 4), x[0, :4].reshape(2, 2)),
+        lambda x: [torch.vander(x[0]), torch.norm_except_dim(x, 2, 1), torch.special.ndtr(x)],
+        lambda x: [torch.special.softmax(x, 0), torch.special.log_softmax(x, 1), torch.special.xlogy(x, 2.0)],
+        lambda x: [torch.nuclear_norm(x), torch.where(x > 0, 1.0, 2), torch.diagflat(x[0], 1), torch.positive(x)],
+        lambda x: torch._foreach_add([x, x[0]], 2.0),
+    ],
+)
+def test_operators_that_exported_programs_keep(f):
+    x = _x(4, 6)
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return f(x)
+
+    # as PyTorch exports it, without decompositions
+    compiled = straightline.compile(torch.export.export(Model(), (x,)))
+    torch.testing.assert_close(compiled(x), f(x), rtol=1e-4, atol=1e-5)
+
+
+def test_experts_are_multiplied_in_groups():
+    moe = pytest.importorskip("transformers.integrations.moe")
+    assert moe is not None
+    rows, weights = _x(10, 4), _x(3, 4, 5)
+    ends = torch.tensor([3, 3, 8], dtype=torch.int32)
+
+    class Experts(torch.nn.Module):
+        def forward(self, rows):
+            return torch.ops.transformers.grouped_mm_fallback(rows, weights, ends)
+
+    compiled = straightline.compile(torch.export.export(Experts(), (rows,)))
+    torch.testing.assert_close(compiled(rows), Experts()(rows))
