@@ -3,7 +3,7 @@
 //! first operand. Values printed by PyTorch 2.15.
 
 use straightline::dispatch::{Value, operator};
-use straightline::{DType, Result, Tensor, compile, tensor};
+use straightline::{DType, Result, Tensor, compile, ops, tensor};
 
 fn call(op: &str, args: &[&Tensor], more: &[Value]) -> Result<Tensor> {
     let mut stack: Vec<Value> = args.iter().map(|t| Value::Tensor((*t).clone())).collect();
@@ -88,5 +88,32 @@ fn numbers_are_kept_as_well_and_sums_round_them() -> Result<()> {
     }
     // a second operand with dimensions decides the dtype
     assert_eq!(x.mul(&tensor([2.0])?)?.dtype(), DType::F32);
+    Ok(())
+}
+
+/// The sum of a product and a row is rounded once, in a step that reads its weight as it was packed.
+#[test]
+fn a_linear_layer_of_halves_is_one_step() -> Result<()> {
+    let number = |i: usize| ((i * 37 + 11) % 101) as f64 / 50.0 - 1.0;
+    let made = |sizes: [i64; 2], dtype| {
+        let n = (sizes[0] * sizes[1]) as usize;
+        Tensor::from_vec((0..n).map(number).collect::<Vec<f64>>(), sizes)?.to_dtype(dtype)
+    };
+    for dtype in [DType::BF16, DType::F16] {
+        let (w, b) = (made([24, 40], dtype)?, made([1, 24], dtype)?.reshape(-1)?);
+        for rows in [1, 3, 70] {
+            let x = made([rows, 40], dtype)?;
+            let eager = ops::aten::linear(&x, &w, Some(&b))?;
+            let (w, b) = (w.clone(), b.clone());
+            let f = compile(move |x: &Tensor| ops::aten::linear(x, &w, Some(&b)));
+            for _ in 0..2 {
+                let y = f.call(&x)?;
+                let bits = |t: &Tensor| t.to_dtype(DType::F64)?.to_vec::<f64>();
+                assert_eq!(bits(&y)?, bits(&eager)?, "{dtype} {rows}");
+            }
+            let why = f.explain().to_string();
+            assert!(why.contains("packed weights") && why.contains("steps: 0 generated"), "{why}");
+        }
+    }
     Ok(())
 }

@@ -28,7 +28,7 @@ fn below_reshapes(p: &Program, mut v: V) -> V {
 }
 
 /// Whether `v` is the same along all dimensions but the last.
-fn is_row(p: &Program, v: V) -> bool {
+pub(crate) fn is_row(p: &Program, v: V) -> bool {
     match p.def(v) {
         Def::View { src, map } => {
             let last = p.sizes(v).len() - 1;

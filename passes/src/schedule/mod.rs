@@ -1,7 +1,7 @@
 //! From a rewritten graph to kernels, extern calls and a buffer plan.
 //!
 //! `lower` turns operators into definitions of single elements, `matmul` folds epilogues into
-//! products, `fuse` decides which values share a kernel, `emit` writes each kernel's body, `order`
+//! products, `narrow` those of half types that are written with wider ones, `fuse` decides which values share a kernel, `emit` writes each kernel's body, `order`
 //! arranges its axes, and `plan` puts the steps in order and gives every value its memory.
 
 mod checks;
@@ -19,6 +19,7 @@ pub mod loops;
 mod lower;
 mod matmul;
 mod memory;
+mod narrow;
 mod nearer;
 mod numbers;
 mod order;

@@ -13,8 +13,8 @@ use super::program::{Def, Program, Source, V};
 use super::results::bind_results;
 use super::verify::verify_schedule;
 use super::{
-    ScheduleError, ScheduleOptions, Target, checks, convolution, cut, in_place, matmul, node_label,
-    order,
+    ScheduleError, ScheduleOptions, Target, checks, convolution, cut, in_place, matmul, narrow,
+    node_label, order,
 };
 use crate::ir::graph::{Graph, NodeId, NodeKind, ValueRef};
 use crate::ir::{self, Dims, layout};
@@ -48,6 +48,10 @@ pub fn schedule(graph: &Graph, options: &ScheduleOptions) -> Result<Schedule, Sc
     if options.fold_epilogues {
         let live = reachable(&p, &roots);
         let stored = |p: &Program, v: V| stored(p, &results.strides, v);
+        if options.target == Target::Cpu {
+            narrow::products(&mut p, &live, &|v| pinned.contains(&v));
+        }
+        let live = reachable(&p, &roots);
         matmul::fold_epilogues(&mut p, &live, &|v| pinned.contains(&v), &stored);
     }
     let live = reachable(&p, &roots);

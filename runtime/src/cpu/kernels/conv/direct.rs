@@ -155,7 +155,7 @@ pub(super) fn fits(g: &Geometry) -> bool {
     kept > 0
         && all < u32::MAX as usize
         && image.end(g) <= kept + kept / 2 + 32
-        && g.group_outputs() >= 4
+        && (g.group_outputs() >= 4 || g.is_depthwise())
 }
 
 /// How the products of a geometry are cut into parts, whatever the number of threads.

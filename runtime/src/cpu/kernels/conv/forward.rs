@@ -154,27 +154,6 @@ unsafe fn written_out<T: Number>(
         return;
     }
     let work = g.batch * g.out_channels * positions * k;
-    if g.is_depthwise() {
-        each(g.batch * g.out_channels, work, &|i| {
-            let (n, o) = (i / g.out_channels, i % g.out_channels);
-            let c = o / outputs;
-            // SAFETY: the caller's contract; each call writes a plane of its own.
-            unsafe {
-                let bias = if bias.0.is_null() { T::default() } else { *bias.at(o) };
-                depthwise::channel(
-                    g,
-                    input.at((n * g.in_channels + c) * plane),
-                    weight.at(o * k),
-                    bias,
-                    output.at(i * positions),
-                );
-            }
-            if let Some(finish) = finish {
-                finish(n, o, (0, positions));
-            }
-        });
-        return;
-    }
     let pointwise = g.is_pointwise();
     if !pointwise && direct::fits(g) {
         // SAFETY: the caller's contract; the types are the same where the dtypes are.
@@ -203,6 +182,27 @@ unsafe fn written_out<T: Number>(
                 _ => {}
             }
         }
+    }
+    if g.is_depthwise() {
+        each(g.batch * g.out_channels, work, &|i| {
+            let (n, o) = (i / g.out_channels, i % g.out_channels);
+            let c = o / outputs;
+            // SAFETY: the caller's contract; each call writes a plane of its own.
+            unsafe {
+                let bias = if bias.0.is_null() { T::default() } else { *bias.at(o) };
+                depthwise::channel(
+                    g,
+                    input.at((n * g.in_channels + c) * plane),
+                    weight.at(o * k),
+                    bias,
+                    output.at(i * positions),
+                );
+            }
+            if let Some(finish) = finish {
+                finish(n, o, (0, positions));
+            }
+        });
+        return;
     }
     let block = if pointwise { positions } else { block_of::<T>(k, positions) };
     let blocks = positions.div_ceil(block);
