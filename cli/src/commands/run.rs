@@ -1,7 +1,7 @@
 //! `run`: a model file called once, and what it gives.
 
 use crate::bench::duration;
-use crate::error::{CliError, Result};
+use crate::error::{CliError, Result, plain};
 use crate::model::{self, Model, ModelOptions};
 use crate::progress;
 use crate::workloads::{self, Setting};
@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use straightline::program::{CompiledProgram, Leaf, Program};
-use straightline::{CompileEvent, CompileOptions, Tensor, save_safetensors};
+use straightline::{CompileEvent, CompileOptions, ErrorKind, Tensor, save_safetensors};
 
 /// Runs a model file: a program that PyTorch has exported with torch.export.save
 #[derive(Debug, clap::Args)]
@@ -56,7 +56,12 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<()> {
     let call = Call::new(&model, options.eager);
     working.now(if options.eager { "the first call" } else { "capture and compilation" });
     model.start.restore()?;
-    let (results, first) = timed(|| Ok(kept(call.call(&model.inputs)?)?))?;
+    let (results, first) = timed(|| Ok(kept(call.call(&model.inputs)?)?)).map_err(|e| match e {
+        CliError::Library(e) if matches!(e.kind(), ErrorKind::DataDependent { .. }) => {
+            CliError::Usage(format!("{}; `--eager` runs the model without compiling it", plain(&e)))
+        }
+        other => other,
+    })?;
     let written = model.start.changed()?;
     working.now("later calls");
     let later = later(&call, &model)?;

@@ -103,7 +103,7 @@ pub(crate) fn tensorsolve(a: &Tensor, b: &Tensor, dims: Option<&[i64]>) -> Resul
     let shape = a.sizes().get(b.dim()..).unwrap_or_default().to_vec();
     let unknowns = product(&shape);
     ensure_shape!(
-        unknowns == b.numel() as i64 && unknowns * unknowns == a.numel() as i64,
+        unknowns == b.numel() && unknowns.checked_mul(unknowns) == Some(a.numel()),
         "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == \
          prod(self.shape[:other.ndim]), but got {unknowns} != {}",
         b.numel()

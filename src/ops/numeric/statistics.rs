@@ -199,7 +199,7 @@ fn weights(given: Option<&Tensor>, observations: i64, what: &str, whole: bool) -
         w.dtype()
     );
     ensure_shape!(
-        w.numel() as i64 == observations,
+        w.numel() == observations,
         "cov(): expected {what} to have the same numel as there are observations in the input but got \
          {} != {observations}",
         w.numel()

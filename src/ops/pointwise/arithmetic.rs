@@ -243,3 +243,10 @@ pub(crate) fn positive(x: &Tensor) -> Result<Tensor> {
     ensure_dtype!(x.dtype() != DType::Bool, "The `+` operator, on a bool tensor is not supported.");
     Ok(x.clone())
 }
+
+/// The part of a normal distribution below: `(1 + erf(x / sqrt(2))) / 2`.
+pub(crate) fn ndtr(x: &Tensor) -> Result<Tensor> {
+    let scaled = aten::div_scalar(x, Scalar::Float(std::f64::consts::SQRT_2))?;
+    let twice = aten::add_scalar(&aten::erf(&scaled)?, Scalar::Int(1), Scalar::Int(1))?;
+    aten::mul_scalar(&twice, Scalar::Float(0.5))
+}

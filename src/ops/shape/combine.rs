@@ -128,7 +128,7 @@ pub(crate) fn fill_diagonal_(t: &Tensor, value: Scalar, wrap: bool) -> Result<Te
     fill(size, 0)?;
     let step = width + 1;
     if wrap && t.dim() == 2 && height > step {
-        let all = (t.numel() as i64 + step - 1) / step;
+        let all = (t.numel() + step - 1) / step;
         fill(all - size, t.strides()[0] * step)?;
     }
     Ok(t.clone())
