@@ -305,15 +305,17 @@ pub(crate) fn rfftn(
     aten::_fft_r2c(&x, &along.0, mode(norm, true)?, true)
 }
 
-pub(crate) fn irfftn(
+/// Dimensions and sizes of half a Hermitian signal, and how many real numbers it gives along the last
+/// of them.
+fn half_along(
+    name: &str,
     x: &Tensor,
     s: Option<&[i64]>,
     dim: Option<&[i64]>,
-    norm: Option<&str>,
-) -> Result<Tensor> {
+) -> Result<(Along, i64, i64)> {
     let (dims, mut sizes) = along(x, s, dim)?;
     let Some(&last) = dims.last() else {
-        return Err(Error::runtime("irfftn must transform at least one axis"));
+        return Err(Error::runtime(format!("{name} must transform at least one axis")));
     };
     // -1 stands for the default here as well
     let given = s.and_then(|s| s.last().copied()).filter(|n| *n != -1);
@@ -322,7 +324,16 @@ pub(crate) fn irfftn(
     if let Some(end) = sizes.as_mut().and_then(|s| s.last_mut()) {
         *end = n / 2 + 1;
     }
-    let along = (dims, sizes);
+    Ok(((dims, sizes), last, n))
+}
+
+pub(crate) fn irfftn(
+    x: &Tensor,
+    s: Option<&[i64]>,
+    dim: Option<&[i64]>,
+    norm: Option<&str>,
+) -> Result<Tensor> {
+    let (along, _, n) = half_along("irfftn", x, s, dim)?;
     let x = resized_all(&promoted(x, true)?, &along)?;
     aten::_fft_c2r(&x, &along.0, mode(norm, false)?, n)
 }
@@ -335,18 +346,10 @@ pub(crate) fn hfftn(
     dim: Option<&[i64]>,
     norm: Option<&str>,
 ) -> Result<Tensor> {
-    let (dims, mut sizes) = along(x, s, dim)?;
-    let Some((&last, others)) = dims.split_last() else {
-        return Err(Error::runtime("hfftn must transform at least one axis"));
-    };
-    let given = s.and_then(|s| s.last().copied()).filter(|n| *n != -1);
-    let n = given.unwrap_or(2 * (x.sizes()[last as usize] - 1));
-    ensure!(n >= 1, "Invalid number of data points ({n}) specified");
-    if let Some(end) = sizes.as_mut().and_then(|s| s.last_mut()) {
-        *end = n / 2 + 1;
-    }
+    let (along, last, n) = half_along("hfftn", x, s, dim)?;
     let mode = mode(norm, true)?;
-    let mut x = resized_all(&promoted(x, true)?, &(dims.clone(), sizes))?;
+    let mut x = resized_all(&promoted(x, true)?, &along)?;
+    let others = &along.0[..along.0.len() - 1];
     if !others.is_empty() {
         x = aten::_fft_c2c(&x, others, mode, true)?;
     }

@@ -10,7 +10,7 @@
 //! | `pointwise/` | arithmetic, comparison, mathematics, activations, `where`, `clamp` |
 //! | `reduce/` | `sum`, `mean`, `amax`, `var` ...; scans, sorting, histograms |
 //! | `view/` | views, `reshape`, `split`, `stack`; inverses of views; changes of shape in place |
-//! | `shape/` | `repeat`, `roll`, `hstack`, `diag_embed`, `block_diag`, `repeat_interleave` |
+//! | `shape/` | `repeat`, `roll`, `hstack`, `diag_embed`, `block_diag`, `repeat_interleave`; products and combinations of tensors |
 //! | `create/` | `empty`, `full`, `arange`, `linspace`, `new_full` |
 //! | `index/` | `index_select`, `gather`, `index`, `index_put`, the scatter family, masks, embeddings, searches |
 //! | `matmul/` | `mm`, `bmm`, `addmm`, `matmul`, `linear`; outer products, `einsum`; distances |
@@ -19,6 +19,7 @@
 //! | `spatial/` | pooling, padding, resampling, grid sampling |
 //! | `random/` | distributions, `multinomial`, dropout |
 //! | `fft` | Fourier transforms |
+//! | `numeric/` | quantiles, covariances; differences and integrals; windows, spectra over time: made of others |
 //! | `sparse/`, `nested/`, `quantized/` | tensors in coordinate and compressed-row form; batches of tensors of different sizes; small integers with a scale |
 //! | `forms/` | the variants that write into `out` or in place, each made of its functional one |
 //!

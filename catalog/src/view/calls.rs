@@ -75,9 +75,16 @@ impl ViewMap {
 }
 
 /// The sizes of the parts that `split` cuts a dimension of `n` elements into.
+///
+/// ```
+/// use straightline_catalog::view::split_sizes;
+/// assert_eq!(split_sizes(7, 3), [3, 3, 1]);
+/// // whoever takes the sizes of such a call refuses it
+/// assert_eq!(split_sizes(2, i64::MIN), [i64::MIN; 2]);
+/// ```
 pub fn split_sizes(n: i64, size: i64) -> Vec<i64> {
     let count = (n as u64).div_ceil(size.max(1) as u64).max(1) as i64;
-    (0..count).map(|i| size.min(n - i * size)).collect()
+    (0..count).map(|i| size.min(n.saturating_sub(i.saturating_mul(size)))).collect()
 }
 
 /// The sizes of the parts that `chunk` cuts a dimension of `n` elements into: at most so many.
