@@ -12,8 +12,8 @@
 //! | `explain` | explanations |
 //! | `errors` | errors as exceptions |
 //!
-//! The crate uses the public interface of `straightline` alone. `straightline/torch_backend.py` is the
-//! only file of the package that imports PyTorch.
+//! The crate uses the public interface of `straightline` alone. Of the package's files `torch_backend.py`
+//! and what it imports need PyTorch.
 #![allow(missing_docs, reason = "Python's documentation is in `_native.pyi`")]
 
 mod arrays;

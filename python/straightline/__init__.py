@@ -123,6 +123,6 @@ def explain(compiled):
     own = getattr(compiled, "explain", None)
     if own is not None and not hasattr(compiled, "_torchdynamo_orig_callable"):
         return own()
-    from .torch_backend import explanations
+    from ._explanations import explanations
 
     return explanations(compiled)
