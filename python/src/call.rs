@@ -67,6 +67,11 @@ impl Core {
         }
     }
 
+    /// Random numbers are those of a generator of PyTorch's, where any are drawn.
+    fn draw_from(&mut self, generator: Option<Py<PyAny>>) {
+        self.generator = generator.filter(|_| self.compiled.program().draws_random_numbers());
+    }
+
     /// Calls it, under the random numbers of a generator if it has one.
     pub(crate) fn call<'py>(
         &self,
@@ -375,7 +380,7 @@ impl PyCompiled {
             text => Tree::parse(text).map(Some).map_err(PyValueError::new_err),
         };
         let mut core = Core::new(&program, self::options(options)?, progress);
-        core.generator = generator.filter(|_| program.draws_random_numbers());
+        core.draw_from(generator);
         Ok(PyCompiled {
             core,
             flatten,
@@ -502,14 +507,16 @@ impl PyCompiledGraph {
 
     /// `orders` has for each result the order of its dimensions in memory, or None.
     #[new]
-    #[pyo3(signature = (program, array_type, orders=Vec::new(), **options))]
+    #[pyo3(signature = (program, array_type, orders=Vec::new(), generator=None, **options))]
     fn new(
         program: &Bound<'_, PyProgram>,
         array_type: &Bound<'_, PyType>,
         orders: Vec<Option<Vec<usize>>>,
+        generator: Option<Py<PyAny>>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<PyCompiledGraph> {
         let mut core = Core::new(&program.get().program, self::options(options)?, None);
+        core.draw_from(generator);
         core.orders = orders;
         Ok(PyCompiledGraph { core, library: Some(Library::of_type(array_type)) })
     }

@@ -30,7 +30,6 @@ use pyo3::prelude::*;
 
 #[pymodule(gil_used = false)]
 mod _native {
-    use crate::errors::OrRaise;
     use pyo3::prelude::*;
 
     #[pymodule_export]
@@ -52,20 +51,6 @@ mod _native {
     #[pyfunction]
     fn manual_seed(seed: u64) {
         straightline::manual_seed(seed);
-    }
-
-    /// The state of the random numbers of programs, as PyTorch's generator of the CPU has it.
-    #[pyfunction]
-    fn rng_state(py: Python<'_>) -> PyResult<crate::tensor::PyTensor> {
-        let tensor = straightline::Generator::default_cpu().state().or_raise(py)?;
-        Ok(crate::tensor::PyTensor { tensor })
-    }
-
-    /// Sets it.
-    #[pyfunction]
-    fn set_rng_state(state: &Bound<'_, PyAny>) -> PyResult<()> {
-        let tensor = crate::arrays::tensor(state, &mut None)?;
-        straightline::Generator::default_cpu().set_state(&tensor).or_raise(state.py())
     }
 
     /// Raises a TypeError for options that there are not.

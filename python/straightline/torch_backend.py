@@ -81,16 +81,14 @@ def backend(gm, example_inputs, *, options=None, mode=None, **unknown):
 class _Boxed:
     """A compiled graph, called with one list, which it empties; falls back to PyTorch's kernels."""
 
-    def __init__(self, gm, compiled, views, random, fallback, frozen=None):
+    def __init__(self, gm, compiled, views, fallback, frozen=None):
         # of the instance: what PyTorch wraps around a backward graph copies `__dict__`
         self._boxed_call = True
         self._gm = gm
         self._compiled = compiled
         self._views = views
-        self._random = random
         self._fallback = fallback
         self._frozen = frozen
-        self._lock = threading.Lock()
 
     def __call__(self, args):
         compiled = self._compiled
@@ -101,8 +99,7 @@ class _Boxed:
             of_views = self._views.keep(args)
             if self._frozen is not None:
                 compiled = self._frozen.of(args) or compiled
-            results = self._drawn(compiled, args) if self._random else compiled(args)
-            return self._views.complete(of_views, results)
+            return self._views.complete(of_views, compiled(args))
         # PyTorch's own, where a tensor has no memory to lend, is a RuntimeError, as ours are
         except (RuntimeError, TypeError, ValueError) as e:
             error = e
@@ -127,14 +124,6 @@ class _Boxed:
         result = self._gm.forward(*args)
         args.clear()
         return result
-
-    def _drawn(self, compiled, args):
-        with self._lock:
-            _native.set_rng_state(torch.get_rng_state())
-            result = compiled(args)
-            # where the call failed PyTorch draws the same numbers again
-            torch.set_rng_state(torch.from_dlpack(_native.rng_state()))
-            return result
 
 
 class _Frozen:
@@ -200,11 +189,15 @@ def _compile_graph(gm, options, parameters=(), name=None):
     # the compiler runs under a mode of fake tensors; constants of the graph are real
     from torch.utils._python_dispatch import _disable_current_modes
 
+    def make(program):
+        orders = _orders(views.head)
+        return _native.CompiledGraph(program, torch.Tensor, orders, torch.default_generator, **settings)
+
     try:
         with _disable_current_modes():
             views = Views(gm)
             program = program_of_graph(gm, views)
-            compiled = _native.CompiledGraph(program, torch.Tensor, _orders(views.head), **settings)
+            compiled = make(program)
     except (StraightlineError, NotImplementedError, TypeError) as e:
         if fallback == "error":
             raise
@@ -214,11 +207,10 @@ def _compile_graph(gm, options, parameters=(), name=None):
         return make_boxed_func(gm.forward)
 
     def freeze(tensors):
-        program = program_of_graph(gm, views, tensors)
-        return _native.CompiledGraph(program, torch.Tensor, _orders(views.head), **settings)
+        return make(program_of_graph(gm, views, tensors))
 
     frozen = _Frozen(freeze, parameters) if parameters else None
-    boxed = _Boxed(gm, compiled, views, program.draws_random_numbers, fallback, frozen)
+    boxed = _Boxed(gm, compiled, views, fallback, frozen)
     remember(boxed, name)
     return boxed
 

@@ -7,6 +7,7 @@ use super::mode::GradGuard;
 use super::view;
 use crate::error::Result;
 use crate::ops::aten;
+use crate::ops::shape::combine;
 use crate::tensor::Tensor;
 use crate::tensor::node::{Edge, Node, OutputMeta};
 use std::sync::Arc;
@@ -106,14 +107,14 @@ fn fit(meta: &OutputMeta, grad: &Tensor) -> std::result::Result<Option<Tensor>, 
     }
     let now = fitted.as_ref().unwrap_or(grad);
     if now.sizes() != meta.sizes.as_slice() {
-        if !expands_to(&meta.sizes, now.sizes()) {
+        if !combine::expands_to(&meta.sizes, now.sizes()) {
             return Err(Misfit::Is(format!(
                 "got {:?} but expected shape compatible with {:?}",
                 grad.sizes(),
                 meta.sizes.as_slice()
             )));
         }
-        fitted = Some(sum_to(now, &meta.sizes)?);
+        fitted = Some(combine::sum_to(now, &meta.sizes)?);
     }
     let now = fitted.as_ref().unwrap_or(grad);
     if now.dtype() != meta.dtype {
@@ -141,39 +142,11 @@ fn fit(meta: &OutputMeta, grad: &Tensor) -> std::result::Result<Option<Tensor>, 
     Ok(fitted)
 }
 
-fn expands_to(small: &[i64], large: &[i64]) -> bool {
-    small.len() <= large.len()
-        && small.iter().rev().zip(large.iter().rev()).all(|(s, l)| s == l || *s == 1)
-}
-
 /// A gradient of these sizes, where it is one of what was broadcast from them.
 pub(crate) fn fitted(grad: Tensor, sizes: &[i64]) -> Result<Tensor> {
-    match grad.sizes() != sizes && expands_to(sizes, grad.sizes()) {
-        true => sum_to(&grad, sizes),
+    match grad.sizes() != sizes && combine::expands_to(sizes, grad.sizes()) {
+        true => combine::sum_to(&grad, sizes),
         false => Ok(grad),
-    }
-}
-
-/// The sum over the dimensions along which `sizes` was expanded.
-fn sum_to(grad: &Tensor, sizes: &[i64]) -> Result<Tensor> {
-    if sizes.is_empty() {
-        return aten::sum(grad, None);
-    }
-    let leading = grad.dim() - sizes.len();
-    let mut dims: Vec<i64> = (0..leading as i64).collect();
-    for (i, s) in sizes.iter().enumerate() {
-        if *s == 1 && grad.sizes()[leading + i] != 1 {
-            dims.push((leading + i) as i64);
-        }
-    }
-    let summed = if dims.is_empty() {
-        grad.clone()
-    } else {
-        aten::sum_dim_int_list(grad, Some(&dims), true, None)?
-    };
-    match leading {
-        0 => Ok(summed),
-        _ => aten::view(&summed, sizes),
     }
 }
 

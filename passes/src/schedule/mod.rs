@@ -1,8 +1,9 @@
 //! From a rewritten graph to kernels, extern calls and a buffer plan.
 //!
-//! `lower` turns operators into definitions of single elements, `matmul` folds epilogues into
-//! products, `narrow` those of half types that are written with wider ones, `fuse` decides which values share a kernel, `emit` writes each kernel's body, `order`
-//! arranges its axes, and `plan` puts the steps in order and gives every value its memory.
+//! `lower` turns operators into definitions of single elements, `narrow` takes products of half types
+//! out of wider ones, `matmul` folds epilogues into products, `fuse` decides which values share a
+//! kernel, `emit` writes each kernel's body, `order` arranges its axes, and `plan` puts the steps in
+//! order and gives every value its memory.
 
 mod checks;
 mod convolution;

@@ -8,13 +8,19 @@ use super::program::{Def, Product, Program, V};
 use crate::ir::DType;
 
 /// Takes `narrow(wide(a) @ wide(b) + wide(row))` as one product of halves, where nothing in between has
-/// another user or is `pinned`.
-pub(crate) fn products(p: &mut Program, live: &[bool], pinned: &dyn Fn(V) -> bool) {
+/// another user or is `pinned`; whether there was one.
+pub(crate) fn products(p: &mut Program, live: &[bool], pinned: &dyn Fn(V) -> bool) -> bool {
+    if !p.values.iter().any(|v| matches!(v.dtype, DType::F16 | DType::BF16)) {
+        return false;
+    }
     let uses = p.uses(live);
+    let mut found = false;
     for m in (0..p.values.len() as u32).map(V) {
         let Some((end, product)) = narrowed(p, m, &uses, pinned) else { continue };
         p.values[end.i()].def = Def::Matmul(Box::new(product));
+        found = true;
     }
+    found
 }
 
 fn narrowed(

@@ -46,12 +46,13 @@ pub fn schedule(graph: &Graph, options: &ScheduleOptions) -> Result<Schedule, Sc
     pinned.extend(checks::lost(graph, &mut p, &kept(&pinned)));
     let roots = kept(&pinned);
     if options.fold_epilogues {
-        let live = reachable(&p, &roots);
+        let mut live = reachable(&p, &roots);
         let stored = |p: &Program, v: V| stored(p, &results.strides, v);
-        if options.target == Target::Cpu {
-            narrow::products(&mut p, &live, &|v| pinned.contains(&v));
+        if options.target == Target::Cpu
+            && narrow::products(&mut p, &live, &|v| pinned.contains(&v))
+        {
+            live = reachable(&p, &roots);
         }
-        let live = reachable(&p, &roots);
         matmul::fold_epilogues(&mut p, &live, &|v| pinned.contains(&v), &stored);
     }
     let live = reachable(&p, &roots);

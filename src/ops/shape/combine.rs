@@ -81,31 +81,43 @@ pub(crate) fn pad_sequence(
     aten::stack(&padded?, i64::from(!batch_first))
 }
 
+pub(crate) fn expands_to(small: &[i64], large: &[i64]) -> bool {
+    small.len() <= large.len()
+        && small.iter().rev().zip(large.iter().rev()).all(|(s, l)| s == l || *s == 1)
+}
+
 /// The sum over what was broadcast to get these sizes.
 pub(crate) fn sum_to_size(t: &Tensor, size: &[i64]) -> Result<Tensor> {
-    let lead = t.dim().checked_sub(size.len());
-    let fits = lead.is_some_and(|lead| {
-        t.sizes()[lead..].iter().zip(size).all(|(n, want)| n == want || *want == 1)
-    });
-    let (Some(lead), true) = (lead, fits) else {
+    if !expands_to(size, t.sizes()) {
         return Err(Error::shape(format!(
             "size {{{size:?}}} is not expandable to size {{{:?}}}.",
             t.sizes()
         )));
+    }
+    sum_to(t, size)
+}
+
+/// The sum over the dimensions along which `sizes` was expanded.
+pub(crate) fn sum_to(grad: &Tensor, sizes: &[i64]) -> Result<Tensor> {
+    if sizes.is_empty() {
+        return aten::sum(grad, None);
+    }
+    let leading = grad.dim() - sizes.len();
+    let mut dims: Vec<i64> = (0..leading as i64).collect();
+    for (i, s) in sizes.iter().enumerate() {
+        if *s == 1 && grad.sizes()[leading + i] != 1 {
+            dims.push((leading + i) as i64);
+        }
+    }
+    let summed = if dims.is_empty() {
+        grad.clone()
+    } else {
+        aten::sum_dim_int_list(grad, Some(&dims), true, None)?
     };
-    let mut out = t.clone();
-    let within: Vec<i64> = (lead..t.dim())
-        .filter(|d| size[d - lead] == 1 && t.sizes()[*d] != 1)
-        .map(|d| d as i64)
-        .collect();
-    if !within.is_empty() {
-        out = aten::sum_dim_int_list(&out, Some(&within), true, None)?;
+    match leading {
+        0 => Ok(summed),
+        _ => aten::view(&summed, sizes),
     }
-    if lead > 0 {
-        let front: Vec<i64> = (0..lead as i64).collect();
-        out = aten::sum_dim_int_list(&out, Some(&front), false, None)?;
-    }
-    Ok(out)
 }
 
 /// The value on the diagonal; with `wrap` again below it where a matrix is tall.

@@ -5,10 +5,10 @@
 //! elements under the kernel at one output position. Columns are made for a block of positions at a
 //! time, small enough to stay in the second cache; a forward convolution of floats reads them where
 //! they are in the padded image (`direct`), one channel a group included; `depthwise` has those of
-//! integers, and those whose image would be mostly padding. Convolutions of f32 with 3x3 kernels and stride 1, and
-//! their gradients of the input, go by Winograd's algorithm where they have enough channels
-//! (`winograd`). Everything is in three spatial dimensions; those that a
-//! convolution lacks have size 1. Memory is row-major, batch first, then channels. f32 and f64 sum
+//! integers, and those whose image would be mostly padding. Convolutions of f32 with 3x3 kernels and
+//! stride 1, and their gradients of the input, go by Winograd's algorithm where they have enough
+//! channels (`winograd`). Everything is in three spatial dimensions; those that a convolution lacks
+//! have size 1. Memory is row-major, batch first, then channels. f32 and f64 sum
 //! in their own type, integers wrap.
 
 mod columns;
